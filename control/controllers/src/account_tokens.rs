@@ -16,28 +16,14 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::Controller;
-use crate::context::{Key, KindCache};
+use crate::key::Key;
+use crate::kind_cache::KindCache;
+use crate::token_signer::TokenSigner;
 use crate::views::ServiceAccount;
 use crate::work::{self, Outcome};
 
 const ACCOUNT: &str = "kubernetes.io/service-account.name";
 const UID: &str = "kubernetes.io/service-account.uid";
-
-/// Signs the token that lies in a Secret: namespace, account's name and uid, and
-/// the Secret's name.
-pub type Sign = dyn Fn(&str, &str, &str, &str) -> Result<String, control_pki::Error> + Send + Sync;
-
-/// Signs tokens.
-#[derive(Clone)]
-pub struct TokenSigner(pub Arc<Sign>);
-
-impl std::fmt::Debug for TokenSigner {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("TokenSigner")
-            .finish_non_exhaustive()
-    }
-}
 
 /// Maintains the tokens in these Secrets. Acts as the controller manager itself, as in
 /// Kubernetes.

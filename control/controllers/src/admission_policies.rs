@@ -5,25 +5,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use control_client::{Client, Discard, Meta, Patch, Queue, Resource, View};
+use control_client::{Client, Discard, Patch, Queue, View};
 use control_kinds::policies::Schema;
 use control_kinds::policies::types::{MOST_TYPES, Subject, warnings};
 use control_types::registry;
 use control_types::value::Value;
 use control_types::{meta, value};
-use serde::Deserialize;
 
 use crate::Controller;
-use crate::context::{Key, KindCache};
+use crate::custom;
+use crate::key::Key;
+use crate::kind_cache::KindCache;
+use crate::views::AdmissionPolicy;
 use crate::work::{self, Outcome};
-use crate::{custom, views::null_as_default};
-
-const POLICIES: Resource = Resource::cluster(
-    "admissionregistration.k8s.io",
-    "v1",
-    "validatingadmissionpolicies",
-    "ValidatingAdmissionPolicy",
-);
 
 /// The field manager of the status.
 const MANAGER: &str = "validatingadmissionpolicy-status";
@@ -48,36 +42,6 @@ pub const CONTROLLER: Controller = Controller {
         })
     },
 };
-
-/// A ValidatingAdmissionPolicy, of which only the generations are read.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct AdmissionPolicy {
-    /// Name and generation.
-    pub metadata: Meta,
-    #[serde(deserialize_with = "null_as_default")]
-    status: PolicyStatus,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct PolicyStatus {
-    observed_generation: i64,
-}
-
-impl View for AdmissionPolicy {
-    const RESOURCE: Resource = POLICIES;
-    fn meta(&self) -> &Meta {
-        &self.metadata
-    }
-}
-
-impl AdmissionPolicy {
-    /// Whether this generation was not checked yet.
-    fn is_due(&self) -> bool {
-        self.status.observed_generation < self.metadata.generation
-    }
-}
 
 /// A kind that the API server serves in one version, and the schema of its objects.
 struct ServedKind<'a> {
@@ -211,7 +175,10 @@ impl TypeChecker {
         if !due {
             return Ok(None);
         }
-        let fresh = self.client.get::<Value>(&POLICIES, "", &key.name).await;
+        let fresh = self
+            .client
+            .get::<Value>(&AdmissionPolicy::RESOURCE, "", &key.name)
+            .await;
         let policy = match fresh {
             Err(error) if error.is_not_found() => return Ok(None),
             other => other?,
@@ -230,7 +197,7 @@ impl TypeChecker {
         };
         let written = self
             .client
-            .patch_status::<Discard>(&POLICIES, "", &key.name, apply)
+            .patch_status::<Discard>(&AdmissionPolicy::RESOURCE, "", &key.name, apply)
             .await;
         match written {
             // Deleted, or deleted and recreated: its event will follow.
@@ -309,14 +276,10 @@ mod tests {
 
     #[test]
     fn each_generation_is_checked_once() {
-        let policy = |observed: i64| AdmissionPolicy {
-            metadata: Meta {
-                generation: 2,
-                ..Meta::default()
-            },
-            status: PolicyStatus {
-                observed_generation: observed,
-            },
+        let policy = |observed: i64| {
+            let policy = serde_json::json!({"metadata": {"generation": 2},
+                "status": {"observedGeneration": observed}});
+            serde_json::from_value::<AdmissionPolicy>(policy).unwrap()
         };
         assert!(policy(1).is_due());
         assert!(!policy(2).is_due());

@@ -7,15 +7,15 @@ use std::sync::Arc;
 
 use aws_lc_rs::hmac;
 use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use control_client::{Client, Discard, Meta, Queue, Resource, View, resources};
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use control_client::{Client, Discard, Queue, resources};
 use jiff::Timestamp;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::Controller;
-use crate::context::{Key, KindCache};
-use crate::views::{null_as_default, seconds_now};
+use crate::key::Key;
+use crate::kind_cache::KindCache;
+use crate::views::{BootstrapToken, ClusterInfo, seconds_now};
 use crate::work::{self, Outcome};
 
 const NAMESPACE: &str = "kube-public";
@@ -53,61 +53,6 @@ pub const CONTROLLER: Controller = Controller {
         })
     },
 };
-
-/// The Secret of a bootstrap token.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct BootstrapToken {
-    /// Named after the token's id.
-    pub metadata: Meta,
-    #[serde(deserialize_with = "null_as_default")]
-    data: BTreeMap<String, String>,
-}
-
-impl View for BootstrapToken {
-    const RESOURCE: Resource = resources::SECRETS;
-    fn meta(&self) -> &Meta {
-        &self.metadata
-    }
-}
-
-/// The ConfigMap of the cluster's information.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct ClusterInfo {
-    /// Its name.
-    pub metadata: Meta,
-    #[serde(deserialize_with = "null_as_default")]
-    data: BTreeMap<String, String>,
-}
-
-impl View for ClusterInfo {
-    const RESOURCE: Resource = resources::CONFIG_MAPS;
-    fn meta(&self) -> &Meta {
-        &self.metadata
-    }
-}
-
-impl BootstrapToken {
-    fn get(&self, key: &str) -> Option<String> {
-        let bytes = STANDARD.decode(self.data.get(key)?).ok()?;
-        String::from_utf8(bytes)
-            .ok()
-            .filter(|text| !text.is_empty())
-    }
-
-    /// Id and secret, if the token may sign now.
-    fn signing(&self, now: Timestamp) -> Option<(String, String)> {
-        let id = self.get("token-id")?;
-        let name = self.metadata.name.strip_prefix("bootstrap-token-");
-        let expiration = self.get("expiration").map(|text| text.parse::<Timestamp>());
-        // a time that cannot be read is over
-        let is_over = expiration.is_some_and(|ends| ends.map_or(true, |ends| ends <= now));
-        let may_sign = self.get("usage-bootstrap-signing").as_deref() == Some("true");
-        (name == Some(id.as_str()) && !is_over && may_sign)
-            .then_some((id, self.get("token-secret")?))
-    }
-}
 
 /// The signatures that `info` should have, by key; `None` when it has them or there is
 /// nothing to sign.
@@ -200,6 +145,9 @@ fn replace(object: &mut Value, signatures: BTreeMap<String, String>) {
 
 #[cfg(test)]
 mod tests {
+    use base64::engine::general_purpose::STANDARD;
+    use control_client::Meta;
+
     use super::*;
 
     fn now() -> Timestamp {

@@ -3,21 +3,14 @@
 
 use std::sync::Arc;
 
-use control_client::{Client, Discard, Meta, Patch, Queue, Resource, View};
-use serde::Deserialize;
+use control_client::{Client, Discard, Patch, Queue, View};
 use serde_json::{Value, json};
 
 use crate::Controller;
-use crate::context::{Key, KindCache};
-use crate::views::LabelSelector;
+use crate::key::Key;
+use crate::kind_cache::KindCache;
+use crate::views::ClusterRole;
 use crate::work::{self, Outcome};
-
-const CLUSTER_ROLES: Resource = Resource::cluster(
-    "rbac.authorization.k8s.io",
-    "v1",
-    "clusterroles",
-    "ClusterRole",
-);
 
 /// Keeps the rules of aggregated roles what their parts make them.
 pub const CONTROLLER: Controller = Controller {
@@ -48,39 +41,6 @@ pub const CONTROLLER: Controller = Controller {
         })
     },
 };
-
-/// A ClusterRole.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ClusterRole {
-    /// Name and labels.
-    pub metadata: Meta,
-    /// The current rules.
-    pub rules: Option<Vec<Value>>,
-    /// Selects the roles to aggregate.
-    pub aggregation_rule: Option<AggregationRule>,
-}
-
-/// The selectors of the aggregated roles.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct AggregationRule {
-    /// Selectors over roles; each alone suffices.
-    pub cluster_role_selectors: Vec<LabelSelector>,
-}
-
-impl View for ClusterRole {
-    const RESOURCE: Resource = CLUSTER_ROLES;
-    fn meta(&self) -> &Meta {
-        &self.metadata
-    }
-}
-
-impl ClusterRole {
-    fn is_aggregated(&self) -> bool {
-        self.aggregation_rule.is_some()
-    }
-}
 
 struct Aggregator {
     client: Client,
@@ -128,7 +88,13 @@ impl Aggregator {
         });
         let result = self
             .client
-            .patch::<Discard>(&CLUSTER_ROLES, "", &key.name, "", Patch::Merge(&patch))
+            .patch::<Discard>(
+                &ClusterRole::RESOURCE,
+                "",
+                &key.name,
+                "",
+                Patch::Merge(&patch),
+            )
             .await;
         match result {
             Err(error) if error.is_not_found() => Ok(None),

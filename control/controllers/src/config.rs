@@ -7,7 +7,8 @@ use control_client::lease::Election;
 use control_pki::Authority;
 use ipnet::IpNet;
 
-use crate::{CONTROLLERS, Controller, Error, TokenSigner, names};
+use crate::error::Error;
+use crate::token_signer::TokenSigner;
 
 /// The settings of the controllers. The defaults are those of
 /// kube-controller-manager.
@@ -87,26 +88,6 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The controllers that are to run.
-    ///
-    /// # Errors
-    /// [`Error::UnknownController`].
-    pub fn selected(&self) -> Result<Vec<&'static Controller>, Error> {
-        let known = || CONTROLLERS.iter().map(|controller| controller.name);
-        for name in &self.controllers {
-            if !names::is_known(name, known()) {
-                return Err(Error::UnknownController {
-                    name: name.strip_prefix('-').unwrap_or(name).to_owned(),
-                    known: known().collect::<Vec<_>>().join(", "),
-                });
-            }
-        }
-        Ok(CONTROLLERS
-            .iter()
-            .filter(|controller| names::selects(&self.controllers, controller.name))
-            .collect())
-    }
-
     /// Checks what can be checked without a cluster.
     ///
     /// # Errors
@@ -145,6 +126,7 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::CONTROLLERS;
 
     #[test]
     fn pod_ranges_are_one_of_each_ip_version() {

@@ -14,7 +14,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use crate::Controller;
-use crate::context::{Context, Key, KindCache};
+use crate::context::Context;
+use crate::key::Key;
+use crate::kind_cache::KindCache;
 use crate::node::tolerates;
 use crate::resource_claim::claims_in_use;
 use crate::views::{Pod, ResourceClaim, ResourceSlice, Taint, Text, seconds_now};

@@ -11,7 +11,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::Controller;
-use crate::context::{Key, KindCache};
+use crate::key::Key;
+use crate::kind_cache::KindCache;
 use crate::views::{
     Deployment, IntOrString, LabelSelector, Pod, PodDisruptionBudget, ReplicaSet,
     ReplicationController, StatefulSet, Text,

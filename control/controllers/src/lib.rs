@@ -15,11 +15,7 @@
 //! A new controller is a file with a `pub const CONTROLLER` and a line in
 //! [`CONTROLLERS`].
 
-use std::time::Duration;
-
 use control_client::Client;
-use futures::future::BoxFuture;
-use ipnet::IpNet;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -29,6 +25,7 @@ mod bootstrap_signer;
 mod cluster_role;
 mod config;
 mod context;
+mod controller;
 mod cronjob;
 mod custom;
 mod daemonset;
@@ -39,6 +36,7 @@ mod disruption;
 #[cfg(test)]
 mod election_tests;
 mod endpoints;
+mod error;
 mod expectations;
 #[cfg(test)]
 mod fake_api;
@@ -46,6 +44,8 @@ mod garbage;
 mod hash;
 mod history;
 mod job;
+mod key;
+mod kind_cache;
 mod legacy_tokens;
 mod load_balancer;
 mod names;
@@ -76,23 +76,15 @@ mod written;
 mod certificates;
 mod template_dump;
 mod token_cleaner;
+mod token_signer;
 
-pub use account_tokens::{Sign, TokenSigner};
 pub use config::Config;
-pub use context::{Context, Key, KindCache};
-
-/// A controller: its name and the function that starts it.
-pub struct Controller {
-    /// The name that the configuration selects it by; upstream's, where there
-    /// is one.
-    pub name: &'static str,
-    /// The service account in `kube-system` that has the rights it needs, by
-    /// the bootstrap policy (`system:controller:…`); empty: it acts as the reader.
-    pub service_account: &'static str,
-    /// Registers with the caches it needs, and returns its work: a future that
-    /// ends after shutdown.
-    pub start: fn(&Context) -> BoxFuture<'static, ()>,
-}
+pub use context::Context;
+pub use controller::Controller;
+pub use error::Error;
+pub use key::Key;
+pub use kind_cache::KindCache;
+pub use token_signer::{Sign, TokenSigner};
 
 /// All controllers.
 pub static CONTROLLERS: &[Controller] = &[
@@ -148,6 +140,28 @@ pub static CONTROLLERS: &[Controller] = &[
     selinux_warnings::CONTROLLER,
 ];
 
+impl Config {
+    /// The controllers that are to run.
+    ///
+    /// # Errors
+    /// [`Error::UnknownController`].
+    pub fn selected(&self) -> Result<Vec<&'static Controller>, Error> {
+        let known = || CONTROLLERS.iter().map(|controller| controller.name);
+        for name in &self.controllers {
+            if !names::is_known(name, known()) {
+                return Err(Error::UnknownController {
+                    name: name.strip_prefix('-').unwrap_or(name).to_owned(),
+                    known: known().collect::<Vec<_>>().join(", "),
+                });
+            }
+        }
+        Ok(CONTROLLERS
+            .iter()
+            .filter(|controller| names::selects(&self.controllers, controller.name))
+            .collect())
+    }
+}
+
 /// The identities with which controllers call the API server.
 pub struct Identities {
     /// Reads for all controllers.
@@ -164,43 +178,6 @@ impl From<Client> for Identities {
             account: Box::new(move |_| client.clone()),
         }
     }
-}
-
-/// Reason why the controllers ended.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The configuration names a controller that does not exist.
-    #[error("no controller is called `{name}`; there are: {known}")]
-    UnknownController {
-        /// The requested name.
-        name: String,
-        /// All names.
-        known: String,
-    },
-    /// More than one pod range of an IP version.
-    #[error("pod ranges must be one, or one of each IP version: {0}")]
-    PodRanges(String),
-    /// The pod ranges cannot be divided among nodes.
-    #[error(
-        "pod range `{range}` cannot be divided into ranges of /{size} for nodes; give a node mask between {from} and {to}"
-    )]
-    NodeMask {
-        /// The whole range.
-        range: IpNet,
-        /// The size asked for.
-        size: u8,
-        /// The least that would do.
-        from: u8,
-        /// The most.
-        to: u8,
-    },
-    /// A controller ended without a shutdown.
-    #[error("controller `{name}` ended unexpectedly")]
-    Ended {
-        /// Its name.
-        name: &'static str,
-    },
 }
 
 /// Runs the selected controllers until `shutdown`. Work in progress is finished before
@@ -276,7 +253,3 @@ async fn run_until(
     while pumps.join_next().await.is_some() {}
     result
 }
-
-/// The longest delay before a failed key is retried. It is shorter than a work queue's
-/// default, because nothing else would wake the key.
-const LONGEST_DELAY: Duration = Duration::from_secs(30);

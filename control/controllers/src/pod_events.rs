@@ -2,8 +2,8 @@
 
 use control_client::{Change, Meta, Queue, Resource};
 
-use crate::context::Key;
 use crate::expectations::Expectations;
+use crate::key::Key;
 use crate::views::Pod;
 
 /// The object of `resource` that an object names as its controller.

@@ -9,7 +9,7 @@ use control_client::{Client, DeleteOptions, Discard, Error, Metadata, Patch, res
 use serde_json::json;
 
 use crate::Controller;
-use crate::context::KindCache;
+use crate::kind_cache::KindCache;
 use crate::views::{Node, Pod, Text, seconds_now};
 use crate::work;
 

@@ -8,7 +8,8 @@ use control_client::{Client, Error, Meta, Queue, Resource, Selection, View, reso
 use serde_json::Value;
 
 use crate::Controller;
-use crate::context::{Key, KindCache};
+use crate::key::Key;
+use crate::kind_cache::KindCache;
 use crate::views::{AttributesClass, Claim, Pod, Volume};
 use crate::volumes::claim_name;
 use crate::work::{self, Outcome};

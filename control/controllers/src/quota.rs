@@ -21,7 +21,9 @@ use serde::Deserialize;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::context::{Key, KindCache};
+use crate::key::Key;
+
+use crate::kind_cache::KindCache;
 use crate::views::{Phase, Pod, Service};
 use crate::work::{self, Outcome};
 use crate::{Controller, custom};

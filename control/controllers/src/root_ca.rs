@@ -7,7 +7,8 @@ use control_client::{Client, Discard, Patch, Queue, resources};
 use serde_json::{Value, json};
 
 use crate::Controller;
-use crate::context::{Key, KindCache};
+use crate::key::Key;
+use crate::kind_cache::KindCache;
 use crate::views::{ConfigMap, Namespace};
 use crate::work::{self, Outcome};
 

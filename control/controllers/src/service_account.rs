@@ -6,7 +6,8 @@ use control_client::{Client, Discard, Queue, resources};
 use serde_json::json;
 
 use crate::Controller;
-use crate::context::{Key, KindCache};
+use crate::key::Key;
+use crate::kind_cache::KindCache;
 use crate::views::{Namespace, ServiceAccount};
 use crate::work::{self, Outcome};
 

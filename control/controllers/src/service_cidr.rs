@@ -5,22 +5,17 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control_client::{Client, Discard, Meta, Patch, Queue, Resource, View};
+use control_client::{Client, Discard, Patch, Queue, View};
 use ipnet::IpNet;
 use jiff::Timestamp;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::Controller;
-use crate::context::{Key, KindCache};
-use crate::views::Text;
+use crate::key::Key;
+use crate::kind_cache::KindCache;
+use crate::views::{IpAddress, SERVICE_CIDR_FINALIZER, ServiceCidr};
 use crate::work::{self, Outcome};
 
-const SERVICE_CIDRS: Resource =
-    Resource::cluster("networking.k8s.io", "v1", "servicecidrs", "ServiceCIDR");
-const IP_ADDRESSES: Resource =
-    Resource::cluster("networking.k8s.io", "v1", "ipaddresses", "IPAddress");
-const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
 /// The field manager of the conditions.
 const MANAGER: &str = "service-cidr-controller";
 /// API servers stop giving out addresses of a deleted range within this time.
@@ -53,84 +48,6 @@ pub const CONTROLLER: Controller = Controller {
         })
     },
 };
-
-/// A ServiceCIDR.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct ServiceCidr {
-    /// Name and finalizers.
-    pub metadata: Meta,
-    /// Its ranges.
-    pub spec: Spec,
-    /// Whether it is ready.
-    pub status: Status,
-}
-
-/// The ranges of a ServiceCIDR.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct Spec {
-    /// One of each IP version at most.
-    pub cidrs: Option<Vec<Text>>,
-}
-
-/// The status of a ServiceCIDR.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct Status {
-    /// `Ready` is among them.
-    pub conditions: Option<Vec<CidrCondition>>,
-}
-
-/// One condition.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct CidrCondition {
-    /// The type of condition.
-    pub r#type: Text,
-    /// `True`, `False` or `Unknown`.
-    pub status: Text,
-    /// One word.
-    pub reason: Text,
-    /// A sentence.
-    pub message: Text,
-}
-
-impl View for ServiceCidr {
-    const RESOURCE: Resource = SERVICE_CIDRS;
-    fn meta(&self) -> &Meta {
-        &self.metadata
-    }
-}
-
-/// An IPAddress; its name is the address.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default)]
-pub struct IpAddress {
-    /// Its name.
-    pub metadata: Meta,
-}
-
-impl View for IpAddress {
-    const RESOURCE: Resource = IP_ADDRESSES;
-    fn meta(&self) -> &Meta {
-        &self.metadata
-    }
-}
-
-impl ServiceCidr {
-    fn nets(&self) -> impl Iterator<Item = IpNet> + '_ {
-        let cidrs = self.spec.cidrs.iter().flatten();
-        cidrs.filter_map(|text| text.parse().ok())
-    }
-
-    fn is_protected(&self) -> bool {
-        self.metadata
-            .finalizers
-            .iter()
-            .any(|name| name == FINALIZER)
-    }
-}
 
 struct CidrController {
     client: Client,
@@ -206,7 +123,7 @@ impl CidrController {
             CidrAction::Nothing => {}
             CidrAction::Keep => {
                 if !range.is_protected() {
-                    let patch = json!({"metadata": {"finalizers": [FINALIZER]}});
+                    let patch = json!({"metadata": {"finalizers": [SERVICE_CIDR_FINALIZER]}});
                     self.patch(&range, Patch::Strategic(&patch)).await?;
                 }
                 let message = "Kubernetes Service CIDR is ready";
@@ -219,7 +136,7 @@ impl CidrController {
             CidrAction::Later(left) => return Ok(Some(left)),
             CidrAction::Free => {
                 let patch = json!({
-                    "metadata": {"$deleteFromPrimitiveList/finalizers": [FINALIZER]}
+                    "metadata": {"$deleteFromPrimitiveList/finalizers": [SERVICE_CIDR_FINALIZER]}
                 });
                 self.patch(&range, Patch::Strategic(&patch)).await?;
             }
@@ -235,7 +152,7 @@ impl CidrController {
         let name = &range.metadata.name;
         let done = self
             .client
-            .patch::<Discard>(&SERVICE_CIDRS, "", name, "", patch)
+            .patch::<Discard>(&ServiceCidr::RESOURCE, "", name, "", patch)
             .await;
         work::unless_gone(done)
     }
@@ -273,7 +190,7 @@ impl CidrController {
         };
         let done = self
             .client
-            .patch::<Discard>(&SERVICE_CIDRS, "", name, "status", apply)
+            .patch::<Discard>(&ServiceCidr::RESOURCE, "", name, "status", apply)
             .await;
         work::unless_gone(done)
     }
@@ -286,7 +203,7 @@ mod tests {
     fn range(name: &str, cidr: &str, deleted: Option<&str>) -> ServiceCidr {
         serde_json::from_value(json!({
             "metadata": {
-                "name": name, "finalizers": [FINALIZER], "deletionTimestamp": deleted
+                "name": name, "finalizers": [SERVICE_CIDR_FINALIZER], "deletionTimestamp": deleted
             },
             "spec": {"cidrs": [cidr]}
         }))

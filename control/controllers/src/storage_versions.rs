@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::context::Key;
+use crate::key::Key;
 use crate::views::{Text, null_as_default};
 use crate::work::{self, Outcome};
 use crate::{Controller, optional};

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::context::Key;
+use crate::key::Key;
 use crate::views::Text;
 use crate::work::{self, Outcome};
 use crate::{Controller, optional};

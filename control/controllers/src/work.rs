@@ -12,13 +12,17 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use serde_json::Value;
 
-use crate::context::Key;
 use crate::expectations::Expectations;
+use crate::key::Key;
+use crate::ownership;
 use crate::views::Pod;
-use crate::{LONGEST_DELAY, ownership};
 
 /// The result of a reconciliation: done, or again after a time.
 pub(crate) type Outcome = Result<Option<Duration>, Error>;
+
+/// The longest delay before a failed key is retried. It is shorter than a work queue's
+/// default, because nothing else would wake the key.
+pub(crate) const LONGEST_DELAY: Duration = Duration::from_secs(30);
 
 /// A queue of keys whose failures wait from 5 ms up to half a minute.
 pub(crate) fn queue() -> Queue<Key> {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use control_client::{Error, Meta};
 
-use crate::context::Key;
+use crate::key::Key;
 
 /// After this time the cache is believed: the object may have been deleted
 /// between the write and the event, or the server's revisions are no numbers.

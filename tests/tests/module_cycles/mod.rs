@@ -16,11 +16,6 @@ const LARGER: &[(&str, usize, &str)] = &[
         "the types of the language and its functions know each other",
     ),
     (
-        "control-controllers",
-        10,
-        "the context knows the views and history of all controllers",
-    ),
-    (
         "control-devices",
         8,
         "the search and its pools share types in the root",

@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 use super::serving::{Limits, ServingVerdict, judge};
 use super::{KUBELET_CLIENT, KUBELET_SERVING, add_condition, change, kubelet};
 use crate::Controller;
-use crate::context::{Key, KindCache};
+use crate::key::Key;
+use crate::kind_cache::KindCache;
 use crate::views::{CertificateSigningRequest, Node, Text, seconds_now};
 use crate::work::{self, Outcome};
 

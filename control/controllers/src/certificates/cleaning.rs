@@ -6,7 +6,7 @@ use std::time::Duration;
 use control_client::{Client, DeleteOptions, resources};
 
 use crate::Controller;
-use crate::context::KindCache;
+use crate::kind_cache::KindCache;
 use crate::views::{CertificateSigningRequest, seconds_now};
 use crate::work;
 

@@ -11,7 +11,8 @@ use control_pki::{Authority, CertificateRequest, Usage};
 
 use super::{CLIENT, KUBELET_CLIENT, KUBELET_SERVING, add_condition, change, kubelet};
 use crate::Controller;
-use crate::context::{Key, KindCache};
+use crate::key::Key;
+use crate::kind_cache::KindCache;
 use crate::views::CertificateSigningRequest;
 use crate::work::{self, Outcome};
 

@@ -17,7 +17,8 @@ use serde_json::{Value, json};
 
 use self::decide::{CronJobDecision, CronJobSnapshot, News, Start, decide, name_of, uid_of};
 use crate::Controller;
-use crate::context::{Key, KindCache};
+use crate::key::Key;
+use crate::kind_cache::KindCache;
 use crate::views::{CronJob, CronJobStatus, Job, Text};
 use crate::work::{self, Outcome};
 use crate::written::OwnWrites;

@@ -16,7 +16,9 @@ use serde_json::{Value, json};
 
 use self::decide::{DeploymentAction, DeploymentSnapshot, NewSet, SetChange};
 use crate::Controller;
-use crate::context::{Context, Key, KindCache};
+use crate::context::Context;
+use crate::key::Key;
+use crate::kind_cache::KindCache;
 use crate::ownership::{self, AdoptionDecision};
 use crate::views::{
     Condition, Deployment, DeploymentStatus, Pod, ReplicaSet, Text, seconds_now, upsert,

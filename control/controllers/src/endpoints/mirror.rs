@@ -11,7 +11,9 @@ use super::canonical;
 use super::reconciler::SliceReconciler;
 use super::slices::decide::{MANAGED_BY, SERVICE_NAME};
 use crate::Controller;
-use crate::context::{Context, Key, KindCache};
+use crate::context::Context;
+use crate::key::Key;
+use crate::kind_cache::KindCache;
 use crate::views::{
     ConditionsOfEndpoint, Endpoint, EndpointAddress, EndpointPort, EndpointSlice, EndpointSubset,
     Endpoints, Service, Text,

@@ -10,8 +10,10 @@ use control_client::{Client, DeleteOptions, Error, Metadata, Patch, View};
 use serde_json::Value;
 
 use super::slices::decide::{MANAGED_BY, SERVICE_NAME};
-use crate::context::{Context, Key, KindCache};
+use crate::context::Context;
 use crate::expectations::{Expectations, FORGOTTEN_AFTER};
+use crate::key::Key;
+use crate::kind_cache::KindCache;
 use crate::views::EndpointSlice;
 use crate::work;
 use crate::written::OwnWrites;

@@ -8,7 +8,7 @@ use control_client::time;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::context::Key;
+use crate::key::Key;
 use crate::views::{Pod, Service, Text};
 
 /// The annotation of endpoints and slices.

@@ -36,7 +36,7 @@ use self::graph::{
 use self::kinds::FollowedKinds;
 use crate::views::Text;
 use crate::work::{self, Outcome};
-use crate::{Controller, LONGEST_DELAY, discovery};
+use crate::{Controller, discovery};
 
 /// How long to wait for the first list of a kind. A kind that cannot be read must not
 /// stop the collection of all others.
@@ -72,7 +72,7 @@ pub const CONTROLLER: Controller = Controller {
             graph: Mutex::default(),
             kinds: Mutex::default(),
             defined: Notify::new(),
-            queue: Queue::with_delays(Duration::from_millis(5), LONGEST_DELAY),
+            queue: Queue::with_delays(Duration::from_millis(5), work::LONGEST_DELAY),
         });
         let shutdown = ctx.shutdown.clone();
         Box::pin(async move { this.run(shutdown).await })

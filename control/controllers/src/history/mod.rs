@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use control_client::{Client, DeleteOptions, Error, Meta, Metadata, Patch, Resource, resources};
 use serde_json::{Map, Value, json};
 
-use crate::context::KindCache;
+use crate::kind_cache::KindCache;
 use crate::views::{LabelSelector, Revision, Template, Text};
 use crate::{hash, work};
 

@@ -4,7 +4,7 @@
 use control_client::resources;
 
 use super::{FINALIZER, Jobs, decide, is_of_others, owner_of};
-use crate::context::Key;
+use crate::key::Key;
 use crate::views::{Job, Pod};
 use crate::work::Outcome;
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::decide::{JobDecision, NewIndex, Work, WorkResult};
 use super::{FINALIZER, Jobs, orphans};
-use crate::context::Key;
+use crate::key::Key;
 use crate::views::{Job, Pod, Text};
 use crate::work;
 

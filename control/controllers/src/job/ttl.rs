@@ -7,7 +7,8 @@ use control_client::{Client, DeleteOptions, Propagation, Queue, resources};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::Controller;
-use crate::context::{Key, KindCache};
+use crate::key::Key;
+use crate::kind_cache::KindCache;
 use crate::views::Job;
 use crate::work::{self, Outcome};
 

@@ -18,7 +18,7 @@ use control_client::StringMap;
 use control_load_balancer::{AddressRange, Pool};
 use jiff::Timestamp;
 
-use crate::context::Key;
+use crate::key::Key;
 use crate::views::Text;
 
 /// The addresses that a Service requests and holds.

@@ -29,7 +29,8 @@ use serde_json::{Value, json};
 use self::allocate::{AddressClaim, Assignment, allocate};
 use self::pools::IpPool;
 use crate::Controller;
-use crate::context::{Key, KindCache};
+use crate::key::Key;
+use crate::kind_cache::KindCache;
 use crate::views::{Namespace, Node, Service};
 use crate::work::{self, Outcome};
 

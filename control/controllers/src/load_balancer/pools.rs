@@ -167,7 +167,7 @@ fn judged(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::context::Key;
+    use crate::key::Key;
 
     fn object(name: &str, ranges: &[&str]) -> Arc<IpPool> {
         Arc::new(

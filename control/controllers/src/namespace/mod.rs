@@ -24,7 +24,8 @@ use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
 use self::decide::{Progress, Sweep};
-use crate::context::{Key, KindCache};
+use crate::key::Key;
+use crate::kind_cache::KindCache;
 use crate::views::{Namespace, Pod, Text, seconds_now};
 use crate::work::{self, Outcome};
 use crate::{Controller, discovery};

@@ -7,7 +7,8 @@ use control_client::{Client, Queue, resources};
 use serde_json::json;
 
 use crate::Controller;
-use crate::context::{Key, KindCache};
+use crate::key::Key;
+use crate::kind_cache::KindCache;
 use crate::views::Node;
 use crate::work::{self, Outcome};
 

@@ -31,7 +31,8 @@ use self::error::{MetricError, ScaleError};
 use self::replicas::Round;
 use self::view::{AUTOSCALERS, Scale, ScaledPod};
 use crate::Controller;
-use crate::context::{Key, KindCache};
+use crate::key::Key;
+use crate::kind_cache::KindCache;
 use crate::views::seconds_now;
 use crate::work::{self, Outcome};
 

@@ -10,8 +10,12 @@ use control_client::{Client, Error, Meta, Metadata, Patch, Queue, Resource, View
 use futures::future::BoxFuture;
 use serde_json::json;
 
-use crate::context::{Context, Key, KindCache};
+use crate::context::Context;
+
+use crate::key::Key;
+
 use crate::expectations::{Expectations, FORGOTTEN_AFTER};
+use crate::kind_cache::KindCache;
 use crate::views::{Pod, ReplicaSet, ReplicaSetStatus, ReplicationController, seconds_now};
 use crate::work::{self, Outcome};
 use crate::written::OwnWrites;

@@ -20,10 +20,12 @@ use self::decide::{
     ClaimAction, FINALIZER, OwnedClaim, POD_CLAIM_NAME, PodAction, TemplateClaimName, claim_name,
     decide_claim, decide_pod, generated_name, is_done, owning_pod,
 };
-use crate::context::{Context, Key, KindCache};
+use crate::Controller;
+use crate::context::Context;
+use crate::key::Key;
+use crate::kind_cache::KindCache;
 use crate::views::{Consumer, Pod, ResourceClaim, Text};
 use crate::work::{self, Outcome};
-use crate::{Controller, LONGEST_DELAY};
 
 /// Makes and cleans up claims to devices.
 pub const CONTROLLER: Controller = Controller {
@@ -83,7 +85,7 @@ fn start(ctx: &Context) -> BoxFuture<'static, ()> {
         pods: ctx.pods(),
         claims: ctx.resource_claims(),
         memory: Mutex::default(),
-        queue: Queue::with_delays(Duration::from_millis(5), LONGEST_DELAY),
+        queue: Queue::with_delays(Duration::from_millis(5), work::LONGEST_DELAY),
     });
     let listener = Arc::clone(&this);
     this.pods.on_change(move |change| {
@@ -264,7 +266,7 @@ impl ResourceClaims {
             match action {
                 PodAction::Create { entry, template } => {
                     let Some(claim) = self.create(&pod, &entry, &template).await? else {
-                        return Ok(Some(LONGEST_DELAY));
+                        return Ok(Some(work::LONGEST_DELAY));
                     };
                     recorded.push((entry, claim));
                 }

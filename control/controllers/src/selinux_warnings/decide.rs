@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use control_client::{Meta, Resource, View, resources};
 use serde::{Deserialize, Deserializer};
 
-use crate::context::Key;
+use crate::key::Key;
 use crate::views::{IscsiSource, Phase, Text, is_present, null_as_default};
 
 /// A pod, of which only what concerns the labels of its volumes is read.

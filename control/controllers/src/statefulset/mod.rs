@@ -15,9 +15,11 @@ use control_client::{
 use serde_json::{Value, json};
 
 use self::decide::{PodStep, PodWork, StatefulSetAction, StatefulSetSnapshot};
-use crate::context::{Context, Key, KindCache};
+use crate::context::Context;
 use crate::expectations::{Expectations, FORGOTTEN_AFTER};
 use crate::history::{self, History, UpdateRevision};
+use crate::key::Key;
+use crate::kind_cache::KindCache;
 use crate::ownership::{self, AdoptionDecision};
 use crate::views::{self, Pod, Revision, StatefulSet, StatefulSetStatus, Text, seconds_now};
 use crate::work::{self, Outcome};

@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use self::decide::{GroupResource, MIGRATIONS, Migration, MigrationStep, NewCondition, decide};
-use crate::context::Key;
+use crate::key::Key;
 use crate::views::seconds_now;
 use crate::work::{self, Outcome};
 use crate::{Controller, custom, optional};

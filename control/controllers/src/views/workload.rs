@@ -9,7 +9,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::common::{Condition, IntOrString, LabelSelector, Text, list, null_as_default};
-use crate::{hash, history};
+use crate::hash;
+use crate::history::go_json;
 
 /// The label that a Deployment adds to the pods of each of its ReplicaSets.
 pub(crate) const POD_TEMPLATE_HASH: &str = "pod-template-hash";
@@ -394,7 +395,7 @@ impl<'de> Deserialize<'de> for RevisionData {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
         Ok(Self {
-            digest: hash::text_digest(&history::go_json(&value)),
+            digest: hash::text_digest(&go_json(&value)),
         })
     }
 }

@@ -9,10 +9,12 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::pods::claim_name;
-use crate::context::{Context, Key, KindCache};
+use crate::Controller;
+use crate::context::Context;
+use crate::key::Key;
+use crate::kind_cache::KindCache;
 use crate::views::{Claim, Pod, Text};
 use crate::work::{self, Outcome};
-use crate::{Controller, LONGEST_DELAY};
 
 /// Makes the claims of ephemeral volumes.
 pub const CONTROLLER: Controller = Controller {
@@ -143,7 +145,7 @@ impl EphemeralClaims {
                 EphemeralAction::Conflict { volume, message } => {
                     let message = format!("ephemeral volume {volume}: {message}");
                     self.recorder.warning(&about, "FailedBinding", message);
-                    failure = Some(LONGEST_DELAY);
+                    failure = Some(work::LONGEST_DELAY);
                 }
             }
         }

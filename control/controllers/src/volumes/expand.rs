@@ -11,7 +11,9 @@ use serde_json::json;
 
 use super::plugins;
 use crate::Controller;
-use crate::context::{Context, Key, KindCache};
+use crate::context::Context;
+use crate::key::Key;
+use crate::kind_cache::KindCache;
 use crate::views::{Claim, Text, Volume};
 use crate::work::{self, Outcome};
 

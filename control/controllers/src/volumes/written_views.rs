@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use control_client::View;
 
-use crate::context::{Key, KindCache};
+use crate::key::Key;
+
+use crate::kind_cache::KindCache;
 
 /// The answers to the last writes, in front of a cache: a decision on an object as it was
 /// before one's own write would bind a second volume.

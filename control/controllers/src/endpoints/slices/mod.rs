@@ -14,7 +14,9 @@ use super::pods;
 use super::reconciler::SliceReconciler;
 use super::trigger_time::{ANNOTATION, TriggerTimes};
 use crate::Controller;
-use crate::context::{Context, Key, KindCache};
+use crate::context::Context;
+use crate::key::Key;
+use crate::kind_cache::KindCache;
 use crate::views::{Node, Pod, Service, Text};
 use crate::work::{self, Outcome};
 

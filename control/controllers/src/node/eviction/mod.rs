@@ -14,7 +14,8 @@ use serde_json::json;
 use self::decide::PodFate;
 pub(crate) use self::decide::tolerates;
 use crate::Controller;
-use crate::context::{Key, KindCache};
+use crate::key::Key;
+use crate::kind_cache::KindCache;
 use crate::views::{Node, Pod, Taint, Text, seconds_now};
 use crate::work::{self, Outcome};
 

@@ -11,7 +11,8 @@ use serde_json::json;
 
 use self::decide::CidrPool;
 use crate::Controller;
-use crate::context::{Key, KindCache};
+use crate::key::Key;
+use crate::kind_cache::KindCache;
 use crate::views::Node;
 use crate::work::{self, Outcome};
 

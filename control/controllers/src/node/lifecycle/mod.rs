@@ -15,7 +15,8 @@ use tokio::time::Instant;
 
 use self::decide::{GracePeriods, Health, NodeAction, NodeDecision, PassTime};
 use crate::Controller;
-use crate::context::{Key, KindCache};
+use crate::key::Key;
+use crate::kind_cache::KindCache;
 use crate::views::{Condition, Lease, Node, Pod, Taint, Text};
 use crate::work::{self, Outcome};
 

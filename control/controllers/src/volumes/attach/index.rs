@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::context::Key;
+use crate::key::Key;
 use crate::views::{Pod, Text, VolumeAttachment};
 use crate::volumes::pods::claim_name;
 

@@ -26,7 +26,9 @@ use self::decide::{
 use self::index::{Index, claims_of};
 use super::pods::is_terminated;
 use crate::Controller;
-use crate::context::{Context, Key, KindCache};
+use crate::context::Context;
+use crate::key::Key;
+use crate::kind_cache::KindCache;
 use crate::views::{Claim, CsiDriver, Node, Pod, Text, Volume, VolumeAttachment};
 use crate::work::{self, Outcome};
 use crate::written::OwnWrites;

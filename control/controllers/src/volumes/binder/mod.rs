@@ -25,7 +25,9 @@ use self::decide::{
 use super::pods::{is_terminated, uses_claim};
 use super::written_views::WrittenViews;
 use crate::Controller;
-use crate::context::{Context, Key, KindCache};
+use crate::context::Context;
+use crate::key::Key;
+use crate::kind_cache::KindCache;
 use crate::views::{Claim, Pod, StorageClass, Text, Volume};
 use crate::work::{self, Outcome};
 

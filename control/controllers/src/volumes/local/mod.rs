@@ -25,7 +25,9 @@ use self::decide::{
 };
 pub(super) use self::decide::{DRIVER, node_of};
 use crate::Controller;
-use crate::context::{Context, Key, KindCache};
+use crate::context::Context;
+use crate::key::Key;
+use crate::kind_cache::KindCache;
 use crate::views::{Claim, DataSource, Node, StorageClass, Text, Volume};
 use crate::volumes::snapshots::{MANAGED_BY, SnapshotContent, SnapshotView, unless_absent};
 use crate::work::{self, Outcome};

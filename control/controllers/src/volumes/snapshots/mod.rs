@@ -37,7 +37,9 @@ use self::decide::{
 use self::views::SnapshotClass;
 pub(super) use self::views::{MANAGED_BY, SnapshotContent, SnapshotView};
 use crate::Controller;
-use crate::context::{Context, Key, KindCache};
+use crate::context::Context;
+use crate::key::Key;
+use crate::kind_cache::KindCache;
 use crate::views::{Claim, Volume};
 use crate::volumes::local::{DRIVER, node_of};
 use crate::work::{self, Outcome};
