@@ -6,6 +6,8 @@ mod world;
 use self::world::{NODE, TestNode, World, read};
 
 use super::*;
+use crate::api::ResourceClaimSpec;
+use crate::score::allocation_score;
 
 fn exactly(count: i64, selector: &str) -> Value {
     let selectors = if selector.is_empty() {

@@ -7,9 +7,9 @@ use compact_str::CompactString;
 use control_types::quantity::Quantity;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::Features;
 use crate::allocated::PoolId;
 use crate::api::{CounterConsumption, DeviceTaintRuleSpec, ResourceSliceSpec};
+use crate::features::Features;
 
 /// All ResourceSlices, with the taints that DeviceTaintRules add to their devices.
 #[derive(Clone, Debug, Default)]

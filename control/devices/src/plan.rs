@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use compact_str::{CompactString, format_compact};
 
-use crate::Features;
-use crate::allocator::{AllocationError, Claim};
 use crate::api::{DeviceClassSpec, DeviceSelector, ExactDeviceRequest, ResourceClaimSpec};
+use crate::claim::Claim;
+use crate::error::AllocationError;
+use crate::features::Features;
 use crate::selector::{CompiledSelector, SelectorCache, SelectorError};
 
 /// A claim.

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use control_types::quantity::Quantity;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::Features;
 use crate::allocated::PoolId;
 use crate::api::NodeSelector;
+use crate::features::Features;
 use crate::inventory::{Generation, Inventory, Slice, have_unique_names};
 
 /// The node that devices are looked for.
@@ -27,6 +28,14 @@ pub(crate) struct Pool {
     /// Slices with devices of the node, in the order of their names.
     pub slices: SmallVec<[Arc<Slice>; 2]>,
     pub generation: Arc<Generation>,
+}
+
+/// Counters of a pool, less what allocated devices consume.
+#[derive(Debug)]
+pub(crate) struct AvailableCounters {
+    pub values: Vec<Quantity>,
+    /// Whether more of a counter is consumed than there is.
+    pub is_exceeded: bool,
 }
 
 /// Whether devices of a pool can be allocated.

@@ -5,15 +5,23 @@ use std::sync::Arc;
 use compact_str::{CompactString, format_compact};
 use rustc_hash::FxHashMap;
 
-use crate::Features;
-use crate::allocator::{AllocationError, Claim, alternative_score};
 use crate::api::{
     AllocatedDevice, AllocationResult, Device, DeviceAllocationConfiguration,
     DeviceAllocationResult, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm,
 };
 use crate::capacity::ConsumedCapacity;
+use crate::claim::Claim;
+use crate::error::AllocationError;
+use crate::features::Features;
 use crate::inventory::Slice;
 use crate::plan::{ClaimPlan, request_of};
+use crate::score::alternative_score;
+
+/// Devices found for all claims on one node.
+#[derive(Clone, Debug)]
+pub struct FoundAllocation {
+    pub(crate) claims: Vec<FoundClaim>,
+}
 
 /// Devices of one claim.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +41,16 @@ pub(crate) struct FoundDevice {
     pub alternative: usize,
     /// The consumed capacity of a device that claims share.
     pub share: Option<ConsumedCapacity>,
+}
+
+// === impl FoundAllocation ===
+
+impl FoundAllocation {
+    /// The score of prioritized lists: the more, the better are the alternatives.
+    #[must_use]
+    pub fn score(&self) -> i64 {
+        self.claims.iter().map(FoundClaim::score).sum()
+    }
 }
 
 // === impl FoundClaim ===

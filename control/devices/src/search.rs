@@ -16,18 +16,18 @@ use smallvec::SmallVec;
 
 use control_types::quantity::Quantity;
 
-use crate::Features;
 use crate::allocated::{AllocatedDevices, PoolUse};
-use crate::allocator::{
-    AllocationError, AvailableCounters, Claim, Effort, FoundAllocation, timed_out,
-};
 use crate::api::{ALLOCATION_RESULTS_MAX_SIZE, Device, ExactDeviceRequest};
 use crate::capacity::ConsumedCapacity;
+use crate::claim::Claim;
 use crate::constraint::{Constraint, RequestName};
+use crate::effort::Effort;
+use crate::error::AllocationError;
+use crate::features::Features;
 use crate::inventory::Slice;
 use crate::plan::{AlternativePlan, ClaimPlan, RequestPlan, request_of};
-use crate::pools::{Node, Pool, PoolState};
-use crate::result::FoundClaim;
+use crate::pools::{AvailableCounters, Node, Pool, PoolState};
+use crate::result::{FoundAllocation, FoundClaim};
 use crate::selector::SelectorCache;
 
 /// After so many steps it is worth asking whether any request is hopeless.
@@ -585,5 +585,11 @@ impl<'a> Search<'a> {
     fn reference(&self, claim: usize) -> String {
         let claim = self.claims.get(claim);
         claim.map(Claim::reference).unwrap_or_default()
+    }
+}
+
+pub(crate) fn timed_out(node: &dyn Node) -> AllocationError {
+    AllocationError::TimedOut {
+        node: node.name().into(),
     }
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, LazyLock};
 use control_cel::{Bindings, Budget, Env, Object, Program, Text, Type, Val};
 use rustc_hash::FxHashMap;
 
-use crate::Features;
 use crate::api::{Attribute, Device, NamedObject};
+use crate::features::Features;
 
 /// Expressions that stay compiled.
 const PROGRAMS: usize = 256;

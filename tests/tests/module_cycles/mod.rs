@@ -16,11 +16,6 @@ const LARGER: &[(&str, usize, &str)] = &[
         "the types of the language and its functions know each other",
     ),
     (
-        "control-devices",
-        8,
-        "the search and its pools share types in the root",
-    ),
-    (
         "control-fields",
         6,
         "typed values are taken apart by their modules",

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use control_types::quantity::Quantity;
 
 use super::{Position, Search, Stop, Undo};
-use crate::allocator::AllocationError;
 use crate::api::Device;
 use crate::capacity;
+use crate::error::AllocationError;
 use crate::plan::AlternativePlan;
 use crate::result::FoundDevice;
 

@@ -1,8 +1,8 @@
 //! Finds the devices that may be chosen for a request.
 
 use super::{Candidate, Position, Search, Stop};
-use crate::allocator::AllocationError;
 use crate::capacity::{self, ConsumedCapacity};
+use crate::error::AllocationError;
 use crate::plan::AlternativePlan;
 use crate::pools::is_on_node;
 
