@@ -53,6 +53,7 @@ mod lines;
 pub mod machine;
 mod masquerade;
 mod network;
+mod options;
 mod overlay;
 mod parts;
 mod policy;
@@ -84,6 +85,7 @@ pub use node_agent_kubelet_config::{Error as SettingsError, ServingPlaces, Setti
 pub use node_agent_plan::{ObjectReport, Report, ReportSelection};
 pub use node_agent_pods::ProviderFiles;
 pub use node_agent_volumes::{DRIVER as VOLUME_DRIVER, SNAPSHOT_KINDS};
+pub use options::{AgentOptions, NetworkPolicy};
 pub use overlay::Overlay;
 use parts::AgentParts;
 pub use policy::explain;
@@ -93,110 +95,13 @@ pub use services::{
     kube_proxy::{
         KubeProxyConfigError, KubeProxySettings as ProxySettings, parse as kube_proxy_settings,
     },
-    options::{HEALTHZ, METRICS, ServiceOptions},
+    options::{DatapathSettings, HEALTHZ, METRICS, ServiceOptions},
 };
+pub use serving::ServingCertificates;
 pub use uninstall::{Uninstall, UninstallReport, installed_datapath, uninstall_datapath};
 
 /// Where eBPF programs and maps are pinned unless told otherwise.
 pub const PINS: &str = "/sys/fs/bpf/orlop";
-
-/// Options of the datapath.
-#[derive(Clone, Debug)]
-pub struct DatapathSettings {
-    /// The Node object's name.
-    pub node_name: String,
-    /// The cgroup v2 folder whose processes see services; the root of the
-    /// hierarchy if `None`.
-    pub cgroup: Option<PathBuf>,
-    /// Where programs and maps are pinned; on a BPF file system.
-    pub pin_dir: PathBuf,
-    /// How services are served.
-    pub services: ServiceOptions,
-}
-
-/// Options of the whole agent.
-#[derive(Clone, Debug)]
-pub struct AgentOptions {
-    /// The datapath. Pods' control groups are below its `cgroup`, so that
-    /// they see services.
-    pub datapath: DatapathSettings,
-    /// Whether this agent runs the node's pods; if not, another kubelet does, and has
-    /// its port.
-    pub runs_pods: bool,
-    /// The node's addresses, the primary first; if there are none, the source
-    /// of the default route.
-    pub node_ips: Vec<IpAddr>,
-    /// With an external cloud provider, the addresses that were configured, if any: it
-    /// initializes the node and keeps its addresses.
-    pub external_cloud: Option<Vec<IpAddr>>,
-    /// Labels for the node beyond the usual.
-    pub labels: Vec<(String, String)>,
-    /// The container runtime's socket: a path, or `unix://` and a path.
-    pub runtime_endpoint: String,
-    /// Certificates of the serving API; without them, there is none, and with
-    /// it no `kubectl logs` and `exec`.
-    pub serving: Option<ServingCertificates>,
-    /// The pods' folder: `/var/lib/kubelet`.
-    pub root: PathBuf,
-    /// Pods' logs: `/var/log/pods`.
-    pub log_root: PathBuf,
-    /// The cluster DNS service's addresses, which this agent answers itself.
-    pub cluster_dns: Vec<IpAddr>,
-    /// The cluster's domain: `cluster.local`.
-    pub cluster_domain: String,
-    /// The node's `resolv.conf`: what is asked for names of other domains.
-    pub resolv_conf: PathBuf,
-    /// Most pods on the node, whatever `settings` say.
-    pub most_pods: u32,
-    /// The kubelet's configuration.
-    pub settings: Settings,
-    /// Where credential provider plugins are; none is below the agent's folder.
-    pub providers: Option<ProviderFiles>,
-    /// Where the CNI plugin goes.
-    pub cni: cni::CniPaths,
-    /// Whether pods of other nodes are reached through a VXLAN.
-    pub overlay: Overlay,
-    /// The ranges in which pools of addresses of other nodes lie.
-    pub pool_ranges: Vec<IpNet>,
-    /// The file that says where pods leave the cluster as themselves, in the form of
-    /// ip-masq-agent's; none: everywhere.
-    pub masquerade: Option<PathBuf>,
-    /// Whether network policy is enforced on this node's pods.
-    pub network_policy: NetworkPolicy,
-    /// How flows are recorded.
-    pub flows: flows::FlowOptions,
-    /// Classes of the node's own volumes, whose driver this process is; none without.
-    pub volumes: Option<volumes::Config>,
-    /// Where the API server has no PodEndpoints: the kubeconfig by which it is reached as
-    /// the service account that reads pods. Without, the node reads them.
-    pub policy_kubeconfig: Option<PathBuf>,
-}
-
-/// Whether network policy is enforced.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum NetworkPolicy {
-    /// On all connections: one that a policy forbids since it was made ends.
-    #[default]
-    Enforce,
-    /// On new connections.
-    KeepEstablished,
-    /// Not at all.
-    Off,
-}
-
-/// PEM files of the serving API.
-#[derive(Clone, Debug)]
-pub struct ServingCertificates {
-    /// Its certificate.
-    pub certificate: PathBuf,
-    /// The certificate's key.
-    pub key: PathBuf,
-    /// The authority of its clients.
-    pub client_ca: PathBuf,
-    /// Whether certificate and key may come after the start: the agent serves
-    /// once they are there.
-    pub awaited: bool,
-}
 
 /// Checks what [`run`] needs of this machine, and changes nothing: the right to
 /// do it, the kernel, control groups, the CNI plugin, the serving API's port, the

@@ -5,7 +5,7 @@ use std::{
     io,
     net::{IpAddr, SocketAddr},
     os::unix::fs::MetadataExt,
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
 
@@ -13,7 +13,7 @@ use node_agent_kubelet_server::Tls;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::{Error, ServingCertificates};
+use crate::Error;
 
 /// The port of the serving API, as everywhere.
 pub(crate) const PORT: u16 = 10250;
@@ -26,6 +26,20 @@ const SERVED: &[&str] = &["kube-apiserver-kubelet-client"];
 const SOON: Duration = Duration::from_millis(200);
 /// How often is looked for a new one.
 const NOW_AND_THEN: Duration = Duration::from_secs(10);
+
+/// PEM files of the serving API.
+#[derive(Clone, Debug)]
+pub struct ServingCertificates {
+    /// Its certificate.
+    pub certificate: PathBuf,
+    /// The certificate's key.
+    pub key: PathBuf,
+    /// The authority of its clients.
+    pub client_ca: PathBuf,
+    /// Whether certificate and key may come after the start: the agent serves
+    /// once they are there.
+    pub awaited: bool,
+}
 
 /// Where the serving API listens, for a node whose first address is `primary`.
 pub fn address(primary: IpAddr) -> SocketAddr {

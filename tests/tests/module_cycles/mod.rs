@@ -31,11 +31,6 @@ const LARGER: &[(&str, usize, &str)] = &[
         "values are parsed and written by their modules",
     ),
     (
-        "node-agent",
-        6,
-        "the flows of a node are shown by their modules",
-    ),
-    (
         "node-agent-datapath",
         12,
         "every part knows the maps that the root opens",

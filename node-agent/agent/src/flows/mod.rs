@@ -32,7 +32,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::{Error, flows_port, policy::PolicyQuery};
+use crate::{Error, endpoints::port, policy::PolicyQuery};
 
 pub use flow::{Direction, Flow, FlowEnd, FlowFilter, FlowQueryError, FlowVerdict};
 pub use metrics::FlowMetrics;
@@ -67,7 +67,7 @@ impl Default for FlowOptions {
         Self {
             kept: 4_096,
             sample: 16,
-            port: Some(flows_port::PORT),
+            port: Some(port::PORT),
         }
     }
 }

@@ -16,7 +16,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{LOOK_AGAIN, PATIENCE};
+use super::delays::{LOOK_AGAIN, PATIENCE};
 use crate::{lines, services::local_api};
 
 /// Questions that wait at once; more wait to be accepted.

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use tracing::debug;
 
 use super::{
-    RETRY,
+    delays::RETRY,
     views::{CLUSTER_NETWORK_POLICIES, ClusterNetworkPolicy},
 };
 

@@ -23,6 +23,7 @@ mod cache_dir;
 mod capacity_condition;
 mod cluster_dns;
 mod datapath_requests;
+mod delays;
 pub mod explain;
 mod grace;
 mod kinds;
@@ -54,6 +55,7 @@ use tracing::warn;
 use self::{
     address_book::AddressBook,
     cache_dir::PolicyCacheDir,
+    delays::{LOOK_AGAIN, RETRY},
     grace::GraceWait,
     kinds::ServedKinds,
     state::{PolicyCaches, PolicyState, WaitingInterface, is_of_api},
@@ -72,15 +74,8 @@ pub use datapath_requests::{
 pub use grace::GraceMetrics;
 pub use query::{PolicyQuery, query_channel};
 
-/// How long after a failure all is compiled anew.
-const RETRY: Duration = Duration::from_secs(1);
 /// How often the maps of a datapath that is starting are looked for.
 const LOOK: Duration = Duration::from_millis(20);
-/// How often what the CNI plugin waits for is looked at though nobody said that
-/// something changed.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// How long the CNI plugin's question may wait for an answer.
-const PATIENCE: Duration = Duration::from_secs(20);
 /// How long lists are waited for before it is said, each time.
 const REMIND: Duration = Duration::from_secs(10);
 /// Changes that are compiled together at most, so that others get their turn.

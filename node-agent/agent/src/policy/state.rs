@@ -15,11 +15,11 @@ use node_agent_policy::{Compiler, Config, Prefix, objects, policy::PortRange};
 use tracing::{debug, info, warn};
 
 use super::{
-    PATIENCE, RETRY,
     address_book::{AddressBook, PodName},
     admit::{AdmitError, AdmitRequest, PendingPodInterface},
     bandwidth,
     cache_dir::PolicyCacheDir,
+    delays::{PATIENCE, RETRY},
     grace::GraceWait,
     views::{ClusterNetworkPolicy, Namespace, NetworkPolicy, Pod, planned_node},
     write::{PolicyWriter, WriteOutcome},

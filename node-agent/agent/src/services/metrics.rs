@@ -14,7 +14,7 @@ use prometheus_client::{
 };
 
 use super::capacity_condition::FilledTable;
-use crate::{flows, policy};
+use crate::{flows::FlowMetrics, policy::GraceMetrics};
 
 /// Metrics that are counted as events happen.
 pub struct ServiceMetrics {
@@ -59,9 +59,9 @@ pub struct OtherMetrics {
     /// Of what announces addresses.
     pub announced: node_agent_announce::metrics::Metrics,
     /// Of flows.
-    pub flows: flows::FlowMetrics,
+    pub flows: FlowMetrics,
     /// Of policy.
-    pub policy: policy::GraceMetrics,
+    pub policy: GraceMetrics,
     /// Whether the maps hold what the API says.
     pub programmed: Arc<AtomicBool>,
 }

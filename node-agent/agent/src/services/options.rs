@@ -1,10 +1,24 @@
 //! How services are served, as far as the operator decides.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, path::PathBuf};
 
 use ebpf_abi::{DirectReturn, Timeouts};
 use ipnet::IpNet;
 use node_agent_datapath::{Patterns, RecordingOptions};
+
+/// Options of the datapath.
+#[derive(Clone, Debug)]
+pub struct DatapathSettings {
+    /// The Node object's name.
+    pub node_name: String,
+    /// The cgroup v2 folder whose processes see services; the root of the
+    /// hierarchy if `None`.
+    pub cgroup: Option<PathBuf>,
+    /// Where programs and maps are pinned; on a BPF file system.
+    pub pin_dir: PathBuf,
+    /// How services are served.
+    pub services: ServiceOptions,
+}
 
 /// What the operator says of services.
 #[derive(Clone, Debug, PartialEq)]
