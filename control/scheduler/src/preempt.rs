@@ -14,7 +14,7 @@ use crate::bits::Bits;
 use crate::cluster::Cluster;
 use crate::hypothesis::Hypothesis;
 use crate::place::{Diagnosis, Placer, none_available};
-pub use crate::plugins::args::PreemptionArgs;
+pub use crate::plugins::PreemptionArgs;
 use crate::plugins::{Cycle, RejectedNodes};
 use crate::view::{Pod, PodDisruptionBudget};
 

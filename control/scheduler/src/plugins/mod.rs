@@ -6,7 +6,7 @@
 //! first filter that rejects it.
 
 mod affinity_state;
-pub(crate) mod args;
+mod args;
 pub(crate) mod balanced_allocation;
 mod cycle;
 mod image_locality;
@@ -25,7 +25,7 @@ mod score;
 mod spread_state;
 mod taint_toleration;
 
-pub use args::CycleArgs;
+pub use args::{CycleArgs, PreemptionArgs};
 pub use cycle::Cycle;
 pub use plugin::{Influence, Permission, Plugin};
 pub use profile::Profile;
