@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use ebpf_abi::policy::Direction;
 use ebpf_abi::{Bandwidth, BandwidthKey, maps};
 
-use crate::datapath::version_dir;
 use crate::devices::DeviceHook;
 use crate::devices::attach::is_attached;
 use crate::error::Error;
+use crate::pins::version_dir;
 use crate::table::Table;
 
 /// The permitted rate in one direction.

@@ -2,26 +2,14 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::Duration;
 
-use aya::maps::{HashMap, Map, MapData, MapError, MapInfo, MapType, PerCpuArray};
-use ebpf_abi::policy::{
-    EndpointKey, EndpointPolicy, PeerEntry, PolicyFlowEntry, PolicyRoot, PolicyVerdict,
-    PortClasses, RuleName, VerdictKey,
-};
-use ebpf_abi::{
-    Address, Affinity, AffinityKey, Backend, Bandwidth, BandwidthKey, ChecksummedValue, Config,
-    Counter, FlowEntry, FlowLogKey, FlowPorts, FragmentKey, FragmentPorts, MaglevChunk, MaglevKey,
-    MemberKey, NodeFlags, Original, OriginalKey, Prefix, Service, ServiceKey, SetName, SlotKey,
-    Tuple, maps,
-};
+use ebpf_abi::{Config, Counter, maps};
 use node_agent_plan::{Action, Current, MapCapacity};
-use rustix::fs::{FlockOperation, flock};
 
 use crate::bandwidth;
 use crate::capacity::Capacity;
 use crate::configuration::Configuration;
+use crate::counters::Counters;
 use crate::devices::attach::{AttachSummary, DeviceLinks, TcWay};
 use crate::devices::{self, Attachment, Device, DeviceHook, Patterns};
 use crate::environment;
@@ -30,10 +18,13 @@ use crate::flow_log::LargerFlowLog;
 use crate::flow_ports;
 use crate::grace::wait_for_programs;
 use crate::growth;
+use crate::layout;
 use crate::links::{self, Cost};
 use crate::loader::{self, Source};
 use crate::log::{self, Reader};
+use crate::pins::{self, DEVICE_LINKS, LINKS, lock, version_dir, versions};
 use crate::records::RecordingOptions;
+use crate::removal::remove_other_versions;
 use crate::retirement::Retirement;
 use crate::snapshot::Snapshot;
 use crate::sys;
@@ -75,26 +66,6 @@ pub struct Datapath {
     /// Held while this value lives.
     _lock: Option<File>,
 }
-
-pub(crate) struct Counters(PerCpuArray<MapData, u64>);
-
-/// The expected layout of a map.
-struct Layout {
-    name: &'static str,
-    kind: MapType,
-    key: usize,
-    value: usize,
-}
-
-/// Links, below a version's directory.
-pub(crate) const LINKS: &str = "links";
-/// Below the links of the hooks of sockets.
-pub(crate) const DEVICE_LINKS: &str = "devices";
-
-/// How long to wait for another process to let go of the maps: one that was
-/// told to end, or killed, takes a moment.
-const LOCK_ATTEMPTS: u32 = 40;
-const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
 // === impl Datapath ===
 
@@ -147,9 +118,7 @@ impl Datapath {
     fn open_locked(options: &Options, lock: File) -> Result<Self, Error> {
         let directory = version_dir(&options.pin_dir);
         let links = directory.join(LINKS);
-        for layout in LAYOUTS {
-            layout.check(&directory)?;
-        }
+        layout::check(&directory)?;
 
         let mut capacity = options.capacity;
         let members = tables::needed_members(&directory)?;
@@ -157,7 +126,7 @@ impl Datapath {
         let outgrown = growth::outgrown(&directory, &capacity)?;
         let elsewhere: Vec<_> = outgrown
             .iter()
-            .map(|name| (*name, growth::next(&directory, name)))
+            .map(|name| (*name, pins::next(&directory, name)))
             .collect();
         let level = log::level();
         let source = Source {
@@ -400,31 +369,6 @@ impl Datapath {
     }
 }
 
-impl Counters {
-    pub(crate) fn open(directory: &Path) -> Result<Self, Error> {
-        Map::from_map_data(pinned(directory, maps::COUNTERS)?)
-            .and_then(PerCpuArray::try_from)
-            .map(Self)
-            .map_err(unreadable(maps::COUNTERS))
-    }
-
-    /// What all processors counted.
-    pub(crate) fn get(&self, counter: Counter) -> Result<u64, Error> {
-        let values = self
-            .0
-            .get(&counter.index(), 0)
-            .map_err(unreadable(maps::COUNTERS))?;
-        let add = |sum: u64, value: &u64| sum.wrapping_add(*value);
-        Ok(values.iter().fold(0, add))
-    }
-}
-
-impl std::fmt::Debug for Counters {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Counters")
-    }
-}
-
 /// Reads what is pinned, beside the process that works with it.
 ///
 /// # Errors
@@ -437,9 +381,7 @@ pub fn inspect(pin_dir: &Path) -> Result<Snapshot, Error> {
             path: pin_dir.to_owned(),
         });
     }
-    for layout in LAYOUTS {
-        layout.check(&directory)?;
-    }
+    layout::check(&directory)?;
     Datapath::of_pinned(&directory, None)?.snapshot()
 }
 
@@ -473,242 +415,6 @@ fn random_seed() -> u32 {
     use std::hash::{BuildHasher, RandomState};
     let drawn = RandomState::new().hash_one(std::process::id());
     ((drawn >> 32) as u32).max(1)
-}
-
-pub(crate) fn version_dir(pin_dir: &Path) -> PathBuf {
-    pin_dir.join(format!("v{}", ebpf_abi::VERSION))
-}
-
-/// Directories of all versions.
-pub(crate) fn versions(pin_dir: &Path) -> Result<Vec<PathBuf>, Error> {
-    let failed = |source| Error::File {
-        verb: "read",
-        path: pin_dir.to_owned(),
-        source,
-    };
-    let mut found = Vec::new();
-    for entry in fs::read_dir(pin_dir).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        let name = entry.file_name();
-        let number = name
-            .to_str()
-            .and_then(|name| name.strip_prefix('v'))
-            .map(str::parse::<u32>);
-        if matches!(number, Some(Ok(_))) {
-            found.push(entry.path());
-        }
-    }
-    Ok(found)
-}
-
-fn remove_other_versions(pin_dir: &Path, ours: &Path) -> Result<(), Error> {
-    for version in versions(pin_dir)?.iter().filter(|version| *version != ours) {
-        tracing::info!(directory = %version.display(), "removing the datapath of another version");
-        // First those that translate: whom they sent to a backend since ours
-        // are attached, ours must know too.
-        let links = version.join(LINKS);
-        for pinned in links
-            .exists()
-            .then(|| files(&links))
-            .transpose()?
-            .iter()
-            .flatten()
-        {
-            let name = pinned.file_name().and_then(|name| name.to_str());
-            if name.is_some_and(|name| name.starts_with("connect") || name.starts_with("sendmsg")) {
-                links::remove(pinned)?;
-            }
-        }
-        growth::carry_sockets(version, ours)?;
-        remove_version(version)?;
-    }
-    Ok(())
-}
-
-/// Links go first: once they are gone, nobody reads the maps.
-pub(crate) fn remove_version(directory: &Path) -> Result<(), Error> {
-    let links = directory.join(LINKS);
-    if links.exists() {
-        devices::attach::remove(&links.join(DEVICE_LINKS))?;
-        for pinned in files(&links)? {
-            links::remove(&pinned)?;
-        }
-        remove_dir(&links)?;
-    }
-    for path in files(directory)? {
-        fs::remove_file(&path).map_err(|source| Error::File {
-            verb: "remove",
-            path,
-            source,
-        })?;
-    }
-    remove_dir(directory)
-}
-
-pub(crate) fn files(directory: &Path) -> Result<Vec<PathBuf>, Error> {
-    let failed = |source| Error::File {
-        verb: "read",
-        path: directory.to_owned(),
-        source,
-    };
-    let mut found = Vec::new();
-    for entry in fs::read_dir(directory).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        if !path.is_dir() {
-            found.push(path);
-        }
-    }
-    Ok(found)
-}
-
-pub(crate) fn remove_dir(path: &Path) -> Result<(), Error> {
-    fs::remove_dir(path).map_err(|source| Error::File {
-        verb: "remove",
-        path: path.to_owned(),
-        source,
-    })
-}
-
-pub(crate) fn lock(pin_dir: &Path) -> Result<File, Error> {
-    for _ in 0..LOCK_ATTEMPTS {
-        if let Some(directory) = try_lock(pin_dir)? {
-            return Ok(directory);
-        }
-        sleep(LOCK_PAUSE);
-    }
-    Err(Error::Busy {
-        path: pin_dir.to_owned(),
-    })
-}
-
-/// Whether a process works with what is pinned there, at this moment.
-pub(crate) fn is_locked(pin_dir: &Path) -> Result<bool, Error> {
-    Ok(try_lock(pin_dir)?.is_none())
-}
-
-fn try_lock(pin_dir: &Path) -> Result<Option<File>, Error> {
-    let failed = |source| Error::File {
-        verb: "open",
-        path: pin_dir.to_owned(),
-        source,
-    };
-    let directory = File::open(pin_dir).map_err(failed)?;
-    match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Some(directory)),
-        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-        Err(errno) => Err(failed(errno.into())),
-    }
-}
-
-// === impl Layout ===
-
-const LAYOUTS: &[Layout] = &[
-    Layout::of::<ServiceKey, ChecksummedValue<Service>>(maps::SERVICES, MapType::Hash),
-    Layout::of::<SlotKey, ChecksummedValue<Backend>>(maps::SLOTS, MapType::Hash),
-    Layout::of::<MemberKey, u32>(maps::MEMBERS, MapType::Hash),
-    Layout::of::<MaglevKey, ChecksummedValue<MaglevChunk>>(maps::MAGLEV, MapType::Hash),
-    Layout::of::<Prefix, u32>(maps::SOURCES, MapType::LpmTrie),
-    Layout::of::<Address, NodeFlags>(maps::NODES, MapType::Hash),
-    Layout::of::<Prefix, u32>(maps::INSIDE, MapType::LpmTrie),
-    Layout::of::<u32, u64>(maps::SERVED, MapType::Array),
-    Layout::of::<Prefix, u32>(maps::EGRESS, MapType::LpmTrie),
-    Layout::of::<u32, SetName>(maps::NAMES, MapType::Hash),
-    Layout::of::<OriginalKey, ChecksummedValue<Original>>(maps::ORIGINALS, MapType::LruHash),
-    Layout::of::<u32, ChecksummedValue<Original>>(maps::STREAM_ORIGINALS, MapType::Array),
-    Layout::of::<AffinityKey, ChecksummedValue<Affinity>>(maps::AFFINITY, MapType::LruHash),
-    Layout::of::<u32, ChecksummedValue<Config>>(maps::CONFIG, MapType::Array),
-    Layout::of::<u32, ChecksummedValue<Config>>(maps::CONFIG_AHEAD, MapType::Array),
-    Layout::of::<Tuple, FlowEntry>(maps::FLOWS, MapType::Hash),
-    Layout::of::<u32, FlowPorts>(maps::FLOW_PORTS, MapType::Array),
-    Layout::of::<(), FlowLogKey>(maps::FLOW_LOG, MapType::Queue),
-    Layout::of::<FragmentKey, ChecksummedValue<FragmentPorts>>(maps::FRAGMENTS, MapType::LruHash),
-    Layout::of::<u32, u64>(maps::COUNTERS, MapType::PerCpuArray),
-    Layout::of::<u32, PolicyRoot>(maps::POLICY_ROOT, MapType::Array),
-    Layout::of::<Prefix, PeerEntry>(maps::PEERS, MapType::LpmTrie),
-    Layout::of::<EndpointKey, ChecksummedValue<EndpointPolicy>>(maps::ENDPOINTS, MapType::Hash),
-    Layout::of::<u32, PortClasses>(maps::PORTS, MapType::Array),
-    Layout::of::<VerdictKey, ChecksummedValue<PolicyVerdict>>(maps::VERDICTS, MapType::Hash),
-    Layout::of::<u32, RuleName>(maps::RULES, MapType::Hash),
-    Layout::of::<Tuple, PolicyFlowEntry>(maps::POLICY_FLOWS, MapType::LruHash),
-    Layout::of::<BandwidthKey, Bandwidth>(maps::BANDWIDTH, MapType::Hash),
-    Layout::of::<(), ()>(maps::LOGS, MapType::RingBuf),
-    Layout::of::<(), ()>(maps::FLOW_RECORDS, MapType::RingBuf),
-];
-
-impl Layout {
-    const fn of<K, V>(name: &'static str, kind: MapType) -> Self {
-        Self {
-            name,
-            kind,
-            key: size_of::<K>(),
-            value: size_of::<V>(),
-        }
-    }
-
-    /// Compares a pinned map, if there is one: aya would adopt any.
-    fn check(&self, directory: &Path) -> Result<(), Error> {
-        let path = directory.join(self.name);
-        if !path.exists() {
-            return Ok(());
-        }
-        let info = MapInfo::from_pin(&path).map_err(unreadable(self.name))?;
-        let (kind, key, value) = (
-            info.map_type().ok(),
-            info.key_size() as usize,
-            info.value_size() as usize,
-        );
-        if (kind, key, value) == (Some(self.kind), self.key, self.value) {
-            return Ok(());
-        }
-        let describe = |kind: Option<MapType>, key, value| match kind {
-            Some(kind) => format!("{kind:?} of {key} to {value} bytes"),
-            None => format!("unknown kind of {key} to {value} bytes"),
-        };
-        Err(Error::Layout {
-            path,
-            found: describe(kind, key, value),
-            expected: describe(Some(self.kind), self.key, self.value),
-        })
-    }
-}
-
-/// Do the maps that are pinned there look like ours?
-pub(crate) fn have_our_layout(directory: &Path) -> bool {
-    let carries_nothing = [maps::COUNTERS, maps::LOGS, maps::FLOW_RECORDS];
-    LAYOUTS
-        .iter()
-        .filter(|layout| !carries_nothing.contains(&layout.name))
-        .all(|layout| layout.check(directory).is_ok())
-}
-
-pub(crate) fn pinned(directory: &Path, name: &'static str) -> Result<MapData, Error> {
-    let path = directory.join(name);
-    if !path.exists() {
-        return Err(Error::NotPinned { path });
-    }
-    MapData::from_pin(path).map_err(unreadable(name))
-}
-
-pub(crate) type OpenedDatapath<K, V> = (HashMap<MapData, K, V>, u32);
-
-pub(crate) fn open<K: aya::Pod, V: aya::Pod>(
-    directory: &Path,
-    name: &'static str,
-) -> Result<OpenedDatapath<K, V>, Error> {
-    let data = pinned(directory, name)?;
-    let size = data.info().map_err(unreadable(name))?.max_entries();
-    let map = Map::from_map_data(data)
-        .and_then(HashMap::try_from)
-        .map_err(unreadable(name))?;
-    Ok((map, size))
-}
-
-pub(crate) fn unreadable(map: &'static str) -> impl Fn(MapError) -> Error + Copy {
-    move |source| Error::Map {
-        verb: "read",
-        map,
-        source: Box::new(source),
-    }
 }
 
 #[cfg(test)]

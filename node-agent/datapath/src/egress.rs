@@ -6,8 +6,8 @@ use std::path::Path;
 use ebpf_abi::{AS_NODE, AS_POD, Prefix, maps};
 use ipnet::IpNet;
 
-use crate::datapath::version_dir;
 use crate::error::Error;
+use crate::pins::version_dir;
 use crate::table::Table;
 
 /// The source address with which pods reach a range.

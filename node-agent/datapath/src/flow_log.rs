@@ -14,7 +14,7 @@ use rustc_hash::FxHashSet;
 use crate::capacity::Capacity;
 use crate::error::Error;
 use crate::flows::ticks_now;
-use crate::growth::next;
+use crate::pins::next;
 use crate::table::Table;
 
 /// A larger queue beside the pinned one.

@@ -9,8 +9,8 @@ use ebpf_abi::{Address, Flow, FlowEntry, FlowFlags, Life, Port, Protocol, Timeou
 use ebpf_logic::packet::{is_over, together};
 use rustc_hash::FxHashMap;
 
-use crate::datapath;
 use crate::error::Error;
+use crate::pins::version_dir;
 use crate::sys;
 use crate::table::Table;
 
@@ -56,7 +56,7 @@ impl Flows {
     ///
     /// [`Error::NotPinned`], [`Error::Map`].
     pub fn open(pin_dir: &Path) -> Result<Self, Error> {
-        let table = Table::open(&datapath::version_dir(pin_dir), maps::FLOWS)?;
+        let table = Table::open(&version_dir(pin_dir), maps::FLOWS)?;
         Ok(Self { table })
     }
 

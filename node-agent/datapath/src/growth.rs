@@ -14,7 +14,7 @@
 //! ([`Engine::grow_policy`](crate::Engine::grow_policy)).
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ebpf_abi::policy::{
     EndpointKey, EndpointPolicy, PeerEntry, PolicyVerdict, RuleName, VerdictKey,
@@ -27,11 +27,9 @@ use ebpf_abi::{
 use crate::capacity::Capacity;
 use crate::error::Error;
 use crate::flow_log;
+use crate::layout::have_our_layout;
+use crate::pins::next;
 use crate::table::Table;
-
-/// Behind the name of a map that is being filled. No dot: the BPF filesystem
-/// refuses them.
-const NEXT: &str = "_NEXT";
 
 /// The versions of layouts whose services and sockets mean the same in this
 /// one: keys and values are as long, and what was zero there means "none" here.
@@ -51,11 +49,6 @@ const fn wanted(capacity: &Capacity) -> [(&'static str, u32); 10] {
         (maps::VERDICTS, capacity.verdicts),
         (maps::RULES, capacity.rules),
     ]
-}
-
-/// Where a map is pinned while it is filled.
-pub(crate) fn next(directory: &Path, name: &str) -> PathBuf {
-    directory.join(format!("{name}{NEXT}"))
 }
 
 /// How large the maps of policy are; others as `capacity` says.
@@ -182,8 +175,7 @@ fn means_the_same(former: &Path) -> bool {
     let version = former
         .file_name()
         .and_then(|name| name.to_str()?.strip_prefix('v')?.parse().ok());
-    version.is_some_and(|version| SAME_MEANING.contains(&version))
-        && crate::datapath::have_our_layout(former)
+    version.is_some_and(|version| SAME_MEANING.contains(&version)) && have_our_layout(former)
 }
 
 fn copy(name: &'static str, from: &Path, to: &Path) -> Result<usize, Error> {

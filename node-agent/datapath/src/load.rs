@@ -12,9 +12,10 @@ use ebpf_abi::{Counter, FlowEntry, FlowFlags, Timeouts, Tuple, maps};
 use ebpf_logic::packet::is_over;
 
 use crate::configuration::Configuration;
-use crate::datapath::{self, Counters};
+use crate::counters::Counters;
 use crate::error::Error;
 use crate::flows::{lives, ticks_now, whole_life};
+use crate::pins::version_dir;
 use crate::table::Table;
 
 /// From this part of the table on it is walked through: four fifths.
@@ -53,7 +54,7 @@ impl Loads {
     ///
     /// [`Error::NotPinned`], [`Error::Map`].
     pub fn open(pin_dir: &Path) -> Result<Self, Error> {
-        let directory = datapath::version_dir(pin_dir);
+        let directory = version_dir(pin_dir);
         Ok(Self {
             flows: Table::open(&directory, maps::FLOWS)?,
             config: Configuration::open(&directory)?,

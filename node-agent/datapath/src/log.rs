@@ -18,8 +18,8 @@ use ebpf_abi::{Address, Counter, Protocol, SetName, maps};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use tracing::level_filters::LevelFilter;
 
-use crate::datapath;
 use crate::error::Error;
+use crate::pinned_map;
 use crate::pod::Raw;
 
 /// The target under which the programs log: a filter of `tracing` that lets
@@ -76,7 +76,7 @@ impl Reader {
     /// Starts a thread that hands records to the subscriber of the caller.
     pub(crate) fn start(ebpf: &mut Ebpf, directory: &Path) -> Result<Self, Error> {
         let unusable = |source| Error::Log { source };
-        let (names, _) = datapath::open(directory, maps::NAMES)?;
+        let (names, _) = pinned_map::open(directory, maps::NAMES)?;
         let logger = EbpfLogger::init_with_logger(ebpf, Bridge { names })
             .map_err(|error| unusable(io::Error::other(error)))?;
         let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(|errno| unusable(errno.into()))?;

@@ -137,16 +137,16 @@ pub(crate) fn identity(path: &Path) -> Option<Identity> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use std::process::{Child, Command, Stdio};
 
     use super::*;
 
     /// A process with a namespace of its own without a name, which ends with it.
-    pub(crate) struct Alone(Child);
+    struct Alone(Child);
 
     impl Alone {
-        pub(crate) fn begin() -> Option<Self> {
+        fn begin() -> Option<Self> {
             if !nix::unistd::geteuid().is_root() {
                 println!("skipped: needs root to make a namespace");
                 return None;
@@ -167,7 +167,7 @@ pub(crate) mod tests {
             Some(Self(child))
         }
 
-        pub(crate) fn path(&self) -> PathBuf {
+        fn path(&self) -> PathBuf {
             format!("/proc/{}/ns/net", self.0.id()).into()
         }
     }

@@ -16,11 +16,11 @@ use ebpf_abi::{Address, ChecksummedValue, Plain, Prefix, Range, Tuple, maps};
 use ebpf_logic::policy::PolicyMaps;
 use node_agent_policy::{Action, Prefix as Known};
 
-use crate::datapath::version_dir;
 use crate::devices::DeviceHook;
 use crate::devices::attach::is_attached;
 use crate::error::Error;
 use crate::grace::wait_for_programs;
+use crate::pins::version_dir;
 use crate::table::{Table, each, in_runs};
 
 mod walk;

@@ -14,8 +14,10 @@ use ebpf_abi::{
     ServiceKey, SetName, maps,
 };
 
-use crate::datapath::{Counters, pinned, unreadable, version_dir};
+use crate::counters::Counters;
 use crate::error::Error;
+use crate::pinned_map::{pinned, unreadable};
+use crate::pins::version_dir;
 use crate::sys;
 use crate::table::Table;
 

@@ -13,10 +13,11 @@ use std::path::{Path, PathBuf};
 use ebpf_abi::{ChecksummedValue, Service, ServiceKey, Timeouts, maps};
 
 use crate::configuration::Configuration;
-use crate::datapath::{self, version_dir};
 use crate::devices::Attachment;
 use crate::error::Error;
 use crate::flows::Flows;
+use crate::pins::{self, version_dir};
+use crate::removal::remove_version;
 use crate::table::Table;
 
 /// The datapath pinned below a directory, as the names of its pins tell.
@@ -54,19 +55,19 @@ impl InstalledPins {
             return Ok(None);
         }
         let mut found = Self {
-            in_use: datapath::is_locked(pin_dir)?,
+            in_use: pins::is_locked(pin_dir)?,
             ..Self::default()
         };
-        for version in datapath::versions(pin_dir)? {
-            found.maps += datapath::files(&version)?.len();
-            let links = version.join(datapath::LINKS);
+        for version in pins::versions(pin_dir)? {
+            found.maps += pins::files(&version)?.len();
+            let links = version.join(pins::LINKS);
             if !links.is_dir() {
                 continue;
             }
-            let hooks = datapath::files(&links)?.into_iter();
+            let hooks = pins::files(&links)?.into_iter();
             let names = hooks.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()));
             found.socket_hooks.extend(names);
-            let devices = links.join(datapath::DEVICE_LINKS);
+            let devices = links.join(pins::DEVICE_LINKS);
             found
                 .devices
                 .extend(crate::devices::attach::attachments(&devices)?);
@@ -91,7 +92,7 @@ impl Retirement {
         }
         Ok(Some(Self {
             pin_dir: pin_dir.to_owned(),
-            _lock: datapath::lock(pin_dir)?,
+            _lock: pins::lock(pin_dir)?,
         }))
     }
 
@@ -140,10 +141,10 @@ impl Retirement {
     ///
     /// [`Error::File`], [`Error::Link`].
     pub fn finish(self) -> Result<(), Error> {
-        for version in datapath::versions(&self.pin_dir)? {
-            datapath::remove_version(&version)?;
+        for version in pins::versions(&self.pin_dir)? {
+            remove_version(&version)?;
         }
         drop(self._lock);
-        datapath::remove_dir(&self.pin_dir)
+        pins::remove_dir(&self.pin_dir)
     }
 }

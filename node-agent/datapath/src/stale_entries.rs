@@ -23,10 +23,10 @@ use ebpf_abi::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::datapath;
 use crate::error::Error;
 use crate::load::TableLoad;
 use crate::namespaces::Namespaces;
+use crate::pins::version_dir;
 use crate::sys;
 use crate::table::Table;
 use crate::udp;
@@ -69,7 +69,7 @@ impl StaleEntryScan {
     ///
     /// [`Error::NotPinned`], [`Error::Map`].
     pub fn open(pin_dir: &Path) -> Result<Self, Error> {
-        let directory = datapath::version_dir(pin_dir);
+        let directory = version_dir(pin_dir);
         Ok(Self {
             originals: Table::open(&directory, maps::ORIGINALS)?,
             affinity: Table::open(&directory, maps::AFFINITY)?,

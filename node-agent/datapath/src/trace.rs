@@ -14,8 +14,8 @@ use ebpf_logic::packet::{Origin, PacketVerdict, Work, decide, parse};
 use ebpf_logic::{Family, SocketVerdict as Call, connect, send};
 use serde::Serialize;
 
-use crate::datapath;
 use crate::error::Error;
+use crate::pins::version_dir;
 
 mod frame;
 mod live;
@@ -173,7 +173,7 @@ pub enum EndpointChoice {
 ///
 /// [`Error::NotPinned`], [`Error::Map`], [`Error::Routes`]; [`Error::Families`].
 pub fn trace(pin_dir: &Path, question: &Question) -> Result<Trace, Error> {
-    let live = Live::open(&datapath::version_dir(pin_dir))?;
+    let live = Live::open(&version_dir(pin_dir))?;
     let client: Address = question.client.into();
     let from = question.from.unwrap_or_else(|| {
         if question.client.is_loopback() || live.is_own(client) {

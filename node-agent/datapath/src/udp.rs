@@ -31,10 +31,10 @@ use ebpf_abi::{Address, ChecksummedValue, Original, OriginalKey, Port, Protocol,
 use rustix::net::netlink::SOCK_DIAG;
 use tracing::debug;
 
-use crate::datapath;
 use crate::error::Error;
 use crate::namespaces::{NamespaceSelection, Namespaces};
 use crate::netlink::{ACK, DUMP, Socket, word};
+use crate::pins::version_dir;
 use crate::table::Table;
 
 mod owner;
@@ -140,7 +140,7 @@ impl Mover {
     ///
     /// [`Error::NotPinned`], [`Error::Map`].
     pub fn open(pin_dir: &Path) -> Result<Self, Error> {
-        let directory = datapath::version_dir(pin_dir);
+        let directory = version_dir(pin_dir);
         Ok(Self {
             originals: Table::open(&directory, maps::ORIGINALS)?,
             directory,

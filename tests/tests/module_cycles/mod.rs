@@ -31,11 +31,6 @@ const LARGER: &[(&str, usize, &str)] = &[
         "values are parsed and written by their modules",
     ),
     (
-        "node-agent-datapath",
-        12,
-        "every part knows the maps that the root opens",
-    ),
-    (
         "node-agent-plan",
         7,
         "the planner is divided into its modules",

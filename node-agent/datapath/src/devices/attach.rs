@@ -26,6 +26,7 @@ use crate::error::Error;
 use crate::links::Cost;
 use crate::loader::{self, Source};
 use crate::netlink::{ACK, Socket};
+use crate::pins::{DEVICE_LINKS, LINKS};
 use crate::sys::{self, DeviceAttach};
 
 /// The places of our filters among others of a `clsact` qdisc: how much a pod
@@ -467,8 +468,7 @@ impl DeviceLinks {
 /// Do programs run at all of these hooks of a device? As the pins below a version's
 /// directory say.
 pub(crate) fn is_attached(version: &Path, device: u32, hooks: &[DeviceHook]) -> bool {
-    let links = version.join(crate::datapath::LINKS);
-    let links = links.join(crate::datapath::DEVICE_LINKS);
+    let links = version.join(LINKS).join(DEVICE_LINKS);
     hooks.iter().all(|hook| {
         let path = links.join(name(Attachment {
             device,

@@ -16,10 +16,10 @@ use std::path::Path;
 use nix::libc::{EINVAL, ENODEV, EOPNOTSUPP, EPERM};
 use nix::net::if_::if_nametoindex;
 
-use crate::datapath::{DEVICE_LINKS, LINKS, version_dir};
 use crate::devices::expedited_rcu::ExpeditedRcuGuard;
 use crate::error::Error;
 use crate::netlink::{ACK, Socket};
+use crate::pins::{DEVICE_LINKS, LINKS, version_dir};
 
 const RTM_DELLINK: u16 = 17;
 const RTM_SETLINK: u16 = 19;

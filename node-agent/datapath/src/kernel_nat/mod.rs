@@ -24,9 +24,9 @@ use ebpf_abi::{
     ServiceKey, Tuple, maps,
 };
 
-use crate::datapath;
 use crate::error::Error;
 use crate::flows::ticks_now;
+use crate::pins::version_dir;
 use crate::table::Table;
 
 pub use conntrack::{Phase, TranslatedConnection};
@@ -56,7 +56,7 @@ impl KernelNat {
     #[must_use]
     pub fn at(pin_dir: &Path) -> Self {
         Self {
-            directory: datapath::version_dir(pin_dir),
+            directory: version_dir(pin_dir),
         }
     }
 
