@@ -17,6 +17,7 @@ use crate::problem::{Problem, Reason};
 use crate::service::ServiceState;
 use crate::slice::{NameHash, SliceState};
 
+mod arbitration;
 mod batch;
 mod claims;
 mod fronts;
@@ -29,11 +30,11 @@ mod removed_backends;
 mod resync;
 mod served;
 mod set;
+mod set_size;
 
 use batch::Batch;
-use claims::{Claim, Claimant};
-use known_service::{KnownPod, KnownService};
-use map_capacity::chunks_of;
+use claims::Claim;
+use known_service::{Ids, KnownPod, KnownService};
 pub use map_capacity::{Fullness, MapCapacity};
 pub use overrides::Override;
 use overrides::overriding;
@@ -98,8 +99,6 @@ pub struct Planner {
     /// The owners of sets that did not find room.
     starved: BTreeSet<Owner>,
 }
-
-type Ids = SmallVec<[u32; 2]>;
 
 // === impl Planner ===
 

@@ -31,11 +31,6 @@ const LARGER: &[(&str, usize, &str)] = &[
         "values are parsed and written by their modules",
     ),
     (
-        "node-agent-plan",
-        7,
-        "the planner is divided into its modules",
-    ),
-    (
         "node-agent-policy",
         6,
         "the compiler is divided into its modules",

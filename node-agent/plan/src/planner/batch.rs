@@ -8,8 +8,10 @@ use ebpf_abi::{
 };
 use ipnet::IpNet;
 
+use super::owner::Owner;
 use super::set::Set;
-use super::{Action, Node, Owner};
+use crate::current::Action;
+use crate::node::Node;
 
 #[derive(Default)]
 pub(super) struct Batch {

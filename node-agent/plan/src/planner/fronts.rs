@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use ebpf_abi::ServiceKey;
 
-use super::{Claimant, Owner, Planner, Set, join};
+use super::claims::Claimant;
+use super::{Owner, Planner, Set, join};
 use crate::account::{Account, FrontAccount};
 use crate::compile::Rank;
 use crate::slice::SliceState;

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::Ids;
 use crate::compile::{CompiledService, Datagrams, View, sets};
 use crate::pods::PodState;
 use crate::problem::Reason;
 use crate::service::ServiceState;
 use crate::slice::SliceState;
+
+/// The identifiers of an object's sets.
+pub(super) type Ids = SmallVec<[u32; 2]>;
 
 /// A Service and its slices; either may be known before the other.
 #[derive(Debug, Default)]

@@ -1,8 +1,8 @@
 //! The capacity of the maps, and the part of a set that fits.
 
-use ebpf_abi::{MAGLEV_CHUNK, Service, ServiceFlags};
+use ebpf_abi::{Service, ServiceFlags};
 
-use super::set::members_of;
+use super::set_size::{chunks_of, members_of};
 use crate::compile::DesiredSet;
 
 /// The number of entries of each map, or the most that it may hold.
@@ -109,11 +109,6 @@ impl MapCapacity {
         desired.missing += wanted - desired.backends.len() + ranges - desired.sources.len();
         desired.missing > 0
     }
-}
-
-/// Entries of `MAGLEV` that a table takes.
-pub(super) const fn chunks_of(table: u32) -> usize {
-    table.div_ceil(MAGLEV_CHUNK) as usize
 }
 
 // === impl Fullness ===

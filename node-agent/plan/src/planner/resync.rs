@@ -7,10 +7,11 @@ use ebpf_abi::{Backend, Protocol, ServiceFlags, ServiceKey};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::batch::Batch;
+use super::claims::Claimant;
 use super::set::{Set, member};
+use super::set_size::chunks_of;
 use super::{
-    Action, Claimant, DesiredSet, MapCapacity, Node, Owner, Planner, Ports, RemovedBackends,
-    chunks_of, overriding,
+    Action, DesiredSet, MapCapacity, Node, Owner, Planner, Ports, RemovedBackends, overriding,
 };
 use crate::current::Current;
 

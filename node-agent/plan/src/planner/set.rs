@@ -8,7 +8,9 @@ use ebpf_abi::{
 };
 
 use super::batch::Batch;
-use super::{MapCapacity, Owner, chunks_of};
+use super::map_capacity::MapCapacity;
+use super::owner::Owner;
+use super::set_size::{chunks_of, is_tracked, members_of};
 use crate::compile::DesiredSet;
 use crate::current::{is_large, members_by_address};
 use crate::maglev;
@@ -219,21 +221,6 @@ impl Set {
             batch.delete_member(*key);
         }
     }
-}
-
-/// Whether programs look backends up in `MEMBERS` ([`Entry::has_members`]).
-fn is_tracked(desired: &DesiredSet) -> bool {
-    desired.flags.contains(ServiceFlags::AFFINITY) || is_large(&desired.backends)
-}
-
-/// How many entries of `MEMBERS` a set takes.
-pub(super) fn members_of(desired: &DesiredSet) -> usize {
-    let all = if is_tracked(desired) {
-        desired.backends.len()
-    } else {
-        0
-    };
-    all + members_by_address(0, 0, &desired.backends).len()
 }
 
 pub(super) fn member(id: u32, generation: u32, backend: &Backend) -> MemberKey {
