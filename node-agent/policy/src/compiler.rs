@@ -38,15 +38,18 @@ use crate::ruleset::{AtomId, Binding, Key, PeerClass, PeerId, PolicyId, Ruleset,
 mod deferred_free;
 mod entities;
 mod explain;
+mod explanation;
 mod peers;
 mod policies;
+mod release;
 mod round;
 mod rulesets;
+mod sizes;
 mod view;
 
 pub use deferred_free::FreeMark;
-pub use explain::{End, Explanation, Reason, Side, SideDecision, UNKNOWN_POD};
-pub use view::Sizes;
+pub use explanation::{End, Explanation, Reason, Side, SideDecision, UNKNOWN_POD};
+pub use sizes::Sizes;
 
 /// Inputs of the compiler besides API objects.
 #[derive(Clone, Debug, Default)]

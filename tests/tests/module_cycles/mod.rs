@@ -30,11 +30,6 @@ const LARGER: &[(&str, usize, &str)] = &[
         6,
         "values are parsed and written by their modules",
     ),
-    (
-        "node-agent-policy",
-        6,
-        "the compiler is divided into its modules",
-    ),
     ("ebpf-abi", 14, "entries refer to each other's types"),
     (
         "ebpf-logic",

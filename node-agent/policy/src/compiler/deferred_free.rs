@@ -5,20 +5,17 @@
 //! verdict, and may be interrupted anywhere in between. What it has read may be replaced
 //! meanwhile, but must keep its meaning: a ruleset stays complete for all new peers and
 //! classes, a peer keeps its rows, a number is not reused. So unreferenced entries stay,
-//! and a [`sync`](Compiler::sync) after [`passed`](Compiler::passed) removes them, when
+//! and a [`sync`](super::Compiler::sync) after [`passed`](super::Compiler::passed) removes them, when
 //! all programs have ended that were running when the last reference was overwritten.
 
 use std::collections::VecDeque;
 
 use ebpf_abi::policy::VerdictKey;
 
-use super::Compiler;
-use super::round::RoundOutput;
-use crate::action::Action;
 use crate::ports::ClassId;
 use crate::ruleset::{PeerId, PolicyId, RulesetId};
 
-/// Marks the actions whose replaced references may be freed: see [`Compiler::mark`].
+/// Marks the actions whose replaced references may be freed: see [`Compiler::mark`](super::Compiler::mark).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FreeMark(u64);
 
@@ -43,9 +40,9 @@ pub(super) struct DeferredFree {
     /// Since the last sync.
     pub(super) now: Batch,
     /// The batch of each earlier sync that has not passed yet.
-    waiting: VecDeque<(FreeMark, Batch)>,
+    pub(super) waiting: VecDeque<(FreeMark, Batch)>,
     /// No program holds these.
-    free: Vec<Batch>,
+    pub(super) free: Vec<Batch>,
     last: u64,
 }
 
@@ -67,68 +64,12 @@ impl Batch {
         self.len() == 0
     }
 
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.rulesets.len()
             + self.peers.len()
             + self.bindings.len()
             + self.verdicts.len()
             + self.classes.len()
             + self.policies.len()
-    }
-}
-
-// === impl Compiler ===
-
-impl Compiler {
-    /// Returns the mark to [pass](Self::passed) once the actions so far are written;
-    /// `None` if there is nothing to wait for.
-    #[must_use]
-    pub fn mark(&self) -> Option<FreeMark> {
-        self.leaving.waiting.back().map(|(mark, _)| *mark)
-    }
-
-    /// Records that all programs have ended that were running when the actions before the
-    /// mark were written. The next [`sync`](Self::sync) contains the removals.
-    pub fn passed(&mut self, mark: FreeMark) {
-        let all = &mut self.leaving.waiting;
-        while let Some((_, batch)) = all.pop_front_if(|(of, _)| *of <= mark) {
-            self.leaving.free.push(batch);
-        }
-    }
-
-    /// How much waits for programs that are at work: references.
-    #[must_use]
-    pub fn waiting(&self) -> usize {
-        let waiting = self.leaving.waiting.iter();
-        waiting.map(|(_, batch)| batch.len()).sum()
-    }
-
-    /// Removes what no program uses, and releases what it needed.
-    pub(super) fn release(&mut self, actions: &mut Vec<Action>) {
-        let mut out = RoundOutput::default();
-        let mut policies = Vec::new();
-        for batch in std::mem::take(&mut self.leaving.free) {
-            for peer in batch.peers {
-                self.release_peer(peer, &mut out);
-            }
-            for binding in batch.bindings {
-                self.release_binding(binding);
-            }
-            for ruleset in batch.rulesets {
-                self.release_ruleset(ruleset, &mut out);
-            }
-            for key in batch.verdicts {
-                if !self.has_entry(&key) {
-                    out.gone.push(Action::DeleteVerdict(key));
-                }
-            }
-            self.ports.give_back(&batch.classes);
-            policies.extend(batch.policies);
-        }
-        actions.append(&mut out.gone);
-        // References only of old policies.
-        for id in policies {
-            self.retire(id, actions);
-        }
     }
 }

@@ -2,6 +2,7 @@
 
 use ebpf_abi::policy::Direction;
 
+use super::explanation::word;
 use super::{Compiler, PolicyState, is_of, pods_atom};
 use crate::action::Action;
 use crate::address::Prefix;
@@ -418,14 +419,6 @@ impl Compiler {
             said.is_some_and(|it| peers.contains(&it.peer))
         });
         self.dirty.hosts.extend(had.map(|(address, _)| *address));
-    }
-}
-
-pub(super) fn word(direction: Direction) -> &'static str {
-    if direction == Direction::INGRESS {
-        "ingress"
-    } else {
-        "egress"
     }
 }
 
