@@ -2,6 +2,8 @@
 
 use core::cmp::Ordering;
 
+use crate::Plain;
+
 /// An IPv4 or IPv6 address in 16 bytes, network order; IPv4 is stored mapped
 /// (`::ffff:a.b.c.d`, RFC 4291 section 2.5.5.2).
 ///
@@ -101,6 +103,8 @@ impl Address {
     }
 }
 
+// SAFETY: four u32.
+unsafe impl Plain for Address {}
 /// The prefix of a mapped IPv4 address.
 const V4_MARK: u32 = u32::from_ne_bytes([0, 0, 0xff, 0xff]);
 
@@ -227,17 +231,8 @@ mod user {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-
-    /// Ports of all protocols that have ports: at the ends, and beside each other in
-    /// tables of eight or 32 to an element.
-    pub(crate) fn ports() -> impl Iterator<Item = (Protocol, Port)> {
-        let ports = [0, 1, 7, 8, 31, 32, 80, 8_080, 30_000, 65_535];
-        Protocol::ROWS
-            .into_iter()
-            .flat_map(move |protocol| ports.map(|port| (protocol, Port::new(port))))
-    }
 
     #[test]
     fn each_protocol_with_ports_has_its_own_row() {

@@ -109,7 +109,7 @@ mod tests {
     fn each_port_has_a_byte_of_its_own() {
         let mut seen = std::collections::BTreeSet::new();
         for which in ALL {
-            for (protocol, port) in crate::address::tests::ports() {
+            for (protocol, port) in crate::testing::ports() {
                 let place = FlowPorts::place(which, protocol, port).unwrap();
                 assert!(place.element < FlowPorts::ELEMENTS);
                 assert!(seen.insert(place), "{which:?} {protocol:?} {port:?}");

@@ -51,32 +51,37 @@ mod flags;
 
 mod address;
 mod bandwidth;
+mod checksummed_value;
 mod config;
 mod counter;
 mod flow;
 mod flow_ports;
 mod maglev;
 mod node;
+mod plain;
 pub mod policy;
 pub mod record;
 mod served;
 mod service;
 mod socket;
+#[cfg(test)]
+mod testing;
 mod text;
 
 pub use address::{Address, Port, Protocol};
 pub use bandwidth::{Bandwidth, BandwidthKey};
+pub use checksummed_value::ChecksummedValue;
 pub use config::{CONFIG_KEY, Config, ConfigFlags, DirectReturn, Timeouts};
 pub use counter::{Counter, Hook};
 pub use flow::{Flow, FlowEntry, FlowFlags, FlowLogKey, FragmentKey, FragmentPorts, Life, Tuple};
 pub use flow_ports::{FlowPort, FlowPortPlace, FlowPorts};
 pub use maglev::{MAGLEV_CHUNK, MaglevChunk, MaglevKey};
 pub use node::{AS_NODE, AS_POD, NodeFlags, Prefix, Range};
+pub use plain::Plain;
 pub use record::FlowRecord;
 pub use served::{ServedPlace, ServiceEntryKinds};
 pub use service::{
-    Backend, BackendFlags, ChecksummedValue, MemberKey, Plain, Scope, Service, ServiceFlags,
-    ServiceKey, SetName, SlotKey,
+    Backend, BackendFlags, MemberKey, Scope, Service, ServiceFlags, ServiceKey, SetName, SlotKey,
 };
 pub use socket::{Affinity, AffinityKey, Original, OriginalKey, STREAMS};
 pub use text::Text;

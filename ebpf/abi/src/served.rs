@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn each_port_has_bits_of_its_own() {
         let mut seen = std::collections::BTreeSet::new();
-        for (protocol, port) in crate::address::tests::ports() {
+        for (protocol, port) in crate::testing::ports() {
             let place = ServiceEntryKinds::place(protocol, port).unwrap();
             assert!(place.word < ServiceEntryKinds::WORDS);
             assert!(seen.insert(place), "{protocol:?} {port:?}");

@@ -30,7 +30,6 @@ const LARGER: &[(&str, usize, &str)] = &[
         6,
         "values are parsed and written by their modules",
     ),
-    ("ebpf-abi", 14, "entries refer to each other's types"),
     (
         "ebpf-logic",
         12,
