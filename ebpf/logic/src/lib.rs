@@ -13,6 +13,7 @@
 extern crate std;
 
 pub mod bandwidth;
+mod found_backend;
 mod lookup;
 mod maps;
 #[cfg(feature = "model")]
@@ -21,7 +22,8 @@ pub mod packet;
 pub mod policy;
 mod socket;
 
-pub use lookup::{ATTEMPTS, Admission, Choice, FoundBackend, LookupClient, choose};
+pub use found_backend::FoundBackend;
+pub use lookup::{ATTEMPTS, Admission, Choice, LookupClient, choose};
 pub use maps::{Entropy, Flows, InsertOutcome, Maps};
 pub use socket::{
     Family, Peer, Refusal, Socket, SocketVerdict, bind, connect, peer_name, receive, send,

@@ -6,7 +6,8 @@ use ebpf_abi::{
     Original, OriginalKey, Port, Protocol, ServiceEntryKinds, ServiceFlags, ServiceKey,
 };
 
-use crate::lookup::{ATTEMPTS, Admission, Choice, FoundBackend, LookupClient, choose};
+use crate::found_backend::FoundBackend;
+use crate::lookup::{ATTEMPTS, Admission, Choice, LookupClient, choose};
 use crate::maps::{Entropy, Maps};
 
 /// Family of the address that a hook may rewrite.

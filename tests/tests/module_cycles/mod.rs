@@ -30,11 +30,6 @@ const LARGER: &[(&str, usize, &str)] = &[
         6,
         "values are parsed and written by their modules",
     ),
-    (
-        "ebpf-logic",
-        12,
-        "packets are read and rewritten by their modules",
-    ),
     ("ebpf-programs", 6, "entry points and maps share helpers"),
 ];
 

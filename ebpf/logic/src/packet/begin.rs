@@ -8,9 +8,10 @@ use ebpf_abi::{
 
 use super::headers::TcpFlags;
 use super::lifetime::{FRESH, idle, is_over, is_pair, log, together};
-use super::track::{first_seen, way};
+use super::track::{direct_return, first_seen, way};
 use super::{Fragment, Origin, PacketVerdict, Search, Step, Work};
-use crate::lookup::{Admission, Choice, FoundBackend, LookupClient, addressed, choose_at, scale};
+use crate::found_backend::FoundBackend;
+use crate::lookup::{Admission, Choice, LookupClient, addressed, choose_at, scale};
 use crate::maps::{Flows, InsertOutcome};
 
 /// Entries that lead to the one that decides: the address's own, the node
@@ -280,7 +281,7 @@ pub(super) fn add<M: Flows>(maps: &M, work: &mut Work) -> PacketVerdict {
     maps.step(Step::Collect, Origin::Device, work);
     work.to = to;
     if flow.flags.contains(FlowFlags::DIRECT) {
-        return direct(work, maps);
+        return direct_return(work, maps);
     }
     PacketVerdict::Unknown
 }
@@ -530,26 +531,6 @@ fn full<M: Flows>(maps: &M, work: &mut Work) -> PacketVerdict {
         maps.remove_flow(&work.key);
     }
     work.drop(Counter::DroppedFlowsFull)
-}
-
-/// Returns the verdict on a packet whose backend answers its client directly.
-#[inline(always)]
-pub(super) fn direct<M: Flows>(work: &mut Work, maps: &M) -> PacketVerdict {
-    if !maps.read_config(&mut work.config) {
-        return PacketVerdict::Pass;
-    }
-    if work.config().direct_return == DirectReturn::LINK {
-        work.counter = Counter::PacketTranslated;
-        PacketVerdict::Link
-    } else {
-        work.counter = Counter::PacketEncapsulated;
-        PacketVerdict::Encapsulate
-    }
-}
-
-#[inline(always)]
-pub(super) fn backend_fits(backend: &Backend, address: Address, port: Port) -> bool {
-    backend.address == address && backend.port == port
 }
 
 #[inline(always)]

@@ -1,11 +1,10 @@
 //! Packets of flows that are known.
 
 use ebpf_abi::{
-    ChecksummedValue, Counter, FlowFlags, Life, MemberKey, Protocol, Scope, Service, ServiceFlags,
-    ServiceKey, SlotKey,
+    Address, Backend, ChecksummedValue, Counter, DirectReturn, FlowFlags, Life, MemberKey, Port,
+    Protocol, Scope, Service, ServiceFlags, ServiceKey, SlotKey,
 };
 
-use super::begin::backend_fits;
 use super::headers::TcpFlags;
 use super::lifetime::{FRESH, idle, is_closed, is_over, is_pair, together};
 use super::{Fragment, Origin, PacketVerdict, Step, Work};
@@ -84,7 +83,7 @@ pub fn track<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> PacketVerdi
         return PacketVerdict::Pass;
     }
     if direct {
-        return super::begin::direct(&mut *work, maps);
+        return direct_return(&mut *work, maps);
     }
     work.counter = if reply {
         Counter::ReplyTranslated
@@ -92,6 +91,26 @@ pub fn track<M: Flows>(maps: &M, origin: Origin, work: &mut Work) -> PacketVerdi
         Counter::PacketTranslated
     };
     way(origin, work)
+}
+
+/// Returns the verdict on a packet whose backend answers its client directly.
+#[inline(always)]
+pub(super) fn direct_return<M: Flows>(work: &mut Work, maps: &M) -> PacketVerdict {
+    if !maps.read_config(&mut work.config) {
+        return PacketVerdict::Pass;
+    }
+    if work.config().direct_return == DirectReturn::LINK {
+        work.counter = Counter::PacketTranslated;
+        PacketVerdict::Link
+    } else {
+        work.counter = Counter::PacketEncapsulated;
+        PacketVerdict::Encapsulate
+    }
+}
+
+#[inline(always)]
+fn backend_fits(backend: &Backend, address: Address, port: Port) -> bool {
+    backend.address == address && backend.port == port
 }
 
 /// Returns who forwards a packet.

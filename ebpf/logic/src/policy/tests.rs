@@ -1,3 +1,9 @@
+use ebpf_abi::policy::{
+    Direction, EndpointKey, EndpointPolicy, PeerEntry, PolicyRoot, PolicyVerdict, PortClasses,
+    VerdictKey, cookies,
+};
+use ebpf_abi::{Address, ChecksummedValue, Protocol, Range};
+
 use super::model::PolicyModel;
 use super::*;
 

@@ -3,7 +3,7 @@
 
 use std::vec;
 
-use ebpf_abi::{ConfigFlags, FlowEntry, FlowFlags, Life, Tuple};
+use ebpf_abi::{ConfigFlags, Flow, FlowEntry, FlowFlags, Life, Tuple};
 
 use super::frames::*;
 use super::*;

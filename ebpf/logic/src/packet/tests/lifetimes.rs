@@ -5,7 +5,7 @@ use std::format;
 use std::string::String;
 use std::vec;
 
-use ebpf_abi::{DirectReturn, FlowFlags, Timeouts};
+use ebpf_abi::{DirectReturn, FlowEntry, FlowFlags, Timeouts};
 
 use super::frames::*;
 use super::*;

@@ -12,15 +12,19 @@
 //! Packets that passed a moment ago are [recent](super::recent) here as well, including
 //! those that are not the node's: the root changes with the owners of addresses.
 
-use ebpf_abi::policy::{PeerEntry, PolicyFlow};
+use ebpf_abi::policy::{Direction, PeerEntry, PolicyFlow};
 use ebpf_abi::{Address, Counter, Protocol, Range, Tuple};
 
-use super::{
-    DeviceFacts, Guard, HookPlace, Kind, Packet, PolicyFlows, Ruling, TcpFlags, TunnelHeader,
-    VerdictReason, Work, asked, denied, keep, outer, policy, portless::is_free, recent, unnumbered,
-    unreadable,
-};
-use ebpf_abi::policy::Direction;
+use super::flows::PolicyFlows;
+use super::outline::{TunnelHeader, outer, unnumbered, unreadable};
+use super::portless::is_free;
+use super::recent;
+use super::report::VerdictReason;
+use super::state::{DeviceFacts, Guard, Ruling};
+use super::verdict::{asked, denied, keep};
+use crate::packet::headers::{Kind, TcpFlags};
+use crate::packet::{Packet, Work};
+use crate::policy::decision::{HookPlace, policy};
 
 /// Returns the facts that a device of the node provides about a packet; the devices need
 /// not be distinguished.

@@ -3,7 +3,9 @@
 use ebpf_abi::policy::{Direction, EndpointKey};
 use ebpf_abi::{Address, Tuple};
 
-use super::{DeviceFacts, Guard, PolicyFlows, Ruling, unreadable};
+use super::flows::PolicyFlows;
+use super::outline::unreadable;
+use super::state::{DeviceFacts, Guard, Ruling};
 
 /// Decides on a fragment whose first part, with the ports, was not seen: only
 /// a pod that no policy selects may have it, or, once that is [proven](super::prove), send

@@ -3,7 +3,7 @@
 use ebpf_abi::policy::{PolicyFlow, cookies};
 use ebpf_abi::{Counter, FlowRecord};
 
-use super::Guard;
+use super::state::Guard;
 
 /// The parts of a record besides the flow.
 #[derive(Clone, Copy, PartialEq, Eq)]

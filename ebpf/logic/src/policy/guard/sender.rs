@@ -15,7 +15,10 @@
 
 use ebpf_abi::{Address, Counter, Port, Protocol, Tuple};
 
-use super::{Fragment, Guard, PolicyFlows, Ruling, V6, VerdictReason};
+use super::flows::PolicyFlows;
+use super::report::VerdictReason;
+use super::state::{Guard, Ruling};
+use crate::packet::headers::{Fragment, V6};
 use crate::packet::{Packet, hardware_of};
 
 const ARP: u16 = 0x0806;

@@ -3,12 +3,18 @@ use std::collections::BTreeMap;
 use std::vec::Vec;
 
 use ebpf_abi::policy::{
-    EndpointKey, EndpointPolicy, PeerEntry, PolicyRoot, PolicyVerdict, PortClasses, VerdictKey,
+    Direction, EndpointKey, EndpointPolicy, PeerEntry, PolicyFlow, PolicyFlowEntry, PolicyRoot,
+    PolicyVerdict, PortClasses, VerdictKey, cookies, hardware_mark,
 };
-use ebpf_abi::{Address, FlowRecord, Life, Range};
+use ebpf_abi::{
+    Address, ChecksummedValue, Config, ConfigFlags, Counter, FlowRecord, Life, Port, Protocol,
+    Range, Timeouts, Tuple,
+};
 
 use super::*;
-use crate::packet::headers::Fragment;
+use crate::packet::headers::{Fragment, ICMP, TcpFlags};
+use crate::packet::{Kind, Packet, PacketVerdict, Work};
+use crate::policy::PolicyMaps;
 use crate::policy::model::PolicyModel;
 
 const POD: Address = Address::v4([10, 0, 0, 1]);
