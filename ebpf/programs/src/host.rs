@@ -9,8 +9,9 @@ use ebpf_logic::packet::{Fragment, Kind, Origin, PacketVerdict, Step};
 use ebpf_logic::policy::{Ruling, host_begin, host_outline, host_portless, host_told, is_recent};
 
 use crate::maps::Kernel;
-use crate::policy::{orlop_guard_rule, scratch};
-use crate::steps::{kind_of, take, work};
+use crate::policy::orlop_guard_rule;
+use crate::scratch::{scratch, work};
+use crate::steps::{kind_of, take};
 use crate::tc::{Skb, field, read};
 
 /// Packets that a device of the node received, as services leave them.

@@ -23,6 +23,8 @@ mod record;
 #[cfg(target_arch = "bpf")]
 mod route;
 #[cfg(target_arch = "bpf")]
+mod scratch;
+#[cfg(target_arch = "bpf")]
 mod socket;
 #[cfg(target_arch = "bpf")]
 mod steps;

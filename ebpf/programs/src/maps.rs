@@ -76,10 +76,6 @@ static FLOW_LOG: Queue<FlowLogKey> = Queue::with_max_entries(131_072, 0);
 #[map]
 static FRAGMENTS: LruHashMap<FragmentKey, ChecksummedValue<FragmentPorts>> =
     LruHashMap::with_max_entries(8_192, 0);
-/// The state of the packet that this processor works on. Programs at devices do not
-/// interrupt one another.
-#[map]
-pub(crate) static WORK: PerCpuArray<Work> = PerCpuArray::with_max_entries(1, 0);
 #[map]
 static COUNTERS: PerCpuArray<u64> = PerCpuArray::with_max_entries(Counter::CAPACITY, 0);
 
@@ -104,9 +100,6 @@ static POLICY_FLOWS: LruHashMap<Tuple, PolicyFlowEntry> = LruHashMap::with_max_e
 #[map]
 pub(crate) static BANDWIDTH: HashMap<BandwidthKey, Bandwidth> =
     HashMap::with_max_entries(8_192, BPF_F_NO_PREALLOC);
-/// The state of a packet at a pod's interface.
-#[map]
-pub(crate) static GUARD: PerCpuArray<Guard> = PerCpuArray::with_max_entries(1, 0);
 /// Packets that this processor passed a moment ago: only it reads or writes them.
 #[map]
 static RECENT: PerCpuArray<Recent> = PerCpuArray::with_max_entries(Recent::PLACES, 0);

@@ -14,9 +14,10 @@ use ebpf_logic::policy::{
     outline, portless, prove, unreadable, way_back,
 };
 
-use crate::maps::{GUARD, Kernel};
+use crate::maps::Kernel;
 use crate::route::{self, Way};
-use crate::steps::{kind_of, orlop_decide, take, verdict_of, work};
+use crate::scratch::{scratch, work};
+use crate::steps::{kind_of, orlop_decide, take, verdict_of};
 use crate::tc::{Skb, field, orlop_tc_act, read};
 
 /// Packets of a guarded pod: received at the host's end of its device.
@@ -221,11 +222,4 @@ fn back(skb: *mut __sk_buff, guard: &Guard) -> ReturnPath {
     } else {
         ReturnPath::Behind
     }
-}
-
-/// This processor's.
-#[inline(always)]
-pub(crate) fn scratch() -> Option<&'static mut Guard> {
-    // SAFETY: this processor's value; each step has the only reference to it.
-    GUARD.get_ptr_mut(0).map(|guard| unsafe { &mut *guard })
 }

@@ -14,8 +14,7 @@ use ebpf_logic::Maps;
 use ebpf_logic::policy::{Guard, VerdictReason, describe};
 
 use crate::maps::Kernel;
-use crate::policy::scratch;
-use crate::steps::work;
+use crate::scratch::{scratch, work};
 
 #[map]
 static FLOW_RECORDS: RingBuf = RingBuf::with_byte_size(recording::RING, 0);

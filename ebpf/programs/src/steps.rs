@@ -8,7 +8,8 @@ use core::hint::black_box;
 
 use ebpf_logic::packet::{Kind, Origin, PacketVerdict, Step, Work};
 
-use crate::maps::{Kernel, WORK};
+use crate::maps::Kernel;
+use crate::scratch::work;
 
 /// Runs a step that is a separate function.
 #[inline(always)]
@@ -38,14 +39,6 @@ pub(crate) fn take(step: Step, origin: Origin, work: &mut Work) -> PacketVerdict
     };
     black_box(core::ptr::from_mut(work));
     verdict_of(verdict)
-}
-
-/// This processor's work.
-#[inline(always)]
-pub(crate) fn work() -> Option<&'static mut Work> {
-    // SAFETY: this processor's value. Code with another reference to it passes it to
-    // `black_box` before and after a call that leads here.
-    WORK.get_ptr_mut(0).map(|work| unsafe { &mut *work })
 }
 
 macro_rules! steps {

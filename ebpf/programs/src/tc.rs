@@ -22,7 +22,8 @@ use crate::bytes::{front, front_v6, glance, link, link_address};
 use crate::maps::Kernel;
 use crate::record;
 use crate::route::{self, Way};
-use crate::steps::{orlop_decide, orlop_decide_whole, orlop_sctp_change, verdict_of, work};
+use crate::scratch::work;
+use crate::steps::{orlop_decide, orlop_decide_whole, orlop_sctp_change, verdict_of};
 
 /// A field of the context.
 macro_rules! field {

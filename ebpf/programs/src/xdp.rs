@@ -18,7 +18,8 @@ use ebpf_logic::packet::{
 use crate::bytes::{front, front_v6, glance};
 use crate::maps::Kernel;
 use crate::route::{self, Way};
-use crate::steps::{orlop_decide, orlop_decide_whole, orlop_sctp_change, verdict_of, work};
+use crate::scratch::work;
+use crate::steps::{orlop_decide, orlop_decide_whole, orlop_sctp_change, verdict_of};
 
 /// Packets that a device of the node received, before the kernel allocates buffers for
 /// them.

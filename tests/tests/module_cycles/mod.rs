@@ -30,7 +30,6 @@ const LARGER: &[(&str, usize, &str)] = &[
         6,
         "values are parsed and written by their modules",
     ),
-    ("ebpf-programs", 6, "entry points and maps share helpers"),
 ];
 
 /// A path of module names below the crate's root.
