@@ -21,11 +21,6 @@ const LARGER: &[(&str, usize, &str)] = &[
         "typed values are taken apart by their modules",
     ),
     (
-        "control-kinds",
-        21,
-        "rules of admission share helpers of their parent",
-    ),
-    (
         "control-types",
         6,
         "values are parsed and written by their modules",

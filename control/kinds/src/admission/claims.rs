@@ -4,7 +4,7 @@
 use control_types::quantity::Quantity;
 use control_types::value::Value;
 
-use super::Refusal;
+use super::refusal::Refusal;
 use crate::tree::Read;
 
 /// The class that a claim names and that decides whether it may grow; `None` when

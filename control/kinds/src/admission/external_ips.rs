@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use control_types::value::Value;
 use ipnet::IpNet;
 
-use super::Refusal;
+use super::refusal::Refusal;
 use crate::tree::Read;
 
 /// Rejects new external addresses of a Service outside of the allowed ranges.

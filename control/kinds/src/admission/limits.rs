@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use control_types::value::{Map, Value};
 
-use super::Refusal;
+use super::refusal::Refusal;
 use crate::rules::quantity::{self, Nanos};
 use crate::rules::resources::shown;
 use crate::tree::{Read, Write};

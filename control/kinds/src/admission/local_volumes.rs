@@ -8,7 +8,8 @@ use control_types::meta;
 use control_types::status::quote;
 use control_types::value::Value;
 
-use super::Refusal;
+use super::node_restriction::node_reports_claim;
+use super::refusal::Refusal;
 use crate::local_storage::{DRIVER, NODE_KEY, SELECTED_NODE, node_of_claim, node_of_volume};
 use crate::tree::same;
 
@@ -134,7 +135,7 @@ pub fn node_reports_volume_of_claim(node: &str, new: &Value, old: &Value) -> Res
         claim.remove_path(&["status", "modifyVolumeStatus"]);
         claim
     };
-    super::node_reports_claim(node, &without_attributes(new), &without_attributes(old))
+    node_reports_claim(node, &without_attributes(new), &without_attributes(old))
 }
 
 /// Checks an agent's report of storage capacity, which must be its own.

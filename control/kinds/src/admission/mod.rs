@@ -19,6 +19,7 @@ mod node_selector;
 mod nodes;
 mod priority;
 mod pull;
+mod refusal;
 mod resize;
 mod runtime_class;
 mod secrets;
@@ -49,6 +50,7 @@ pub use node_selector::{
 pub use nodes::{taint_new_node, topology_labels};
 pub use priority::{Priority, assign_priority, global_default, keep_priority};
 pub use pull::{always_pull, check_always_pull};
+pub use refusal::Refusal;
 pub use resize::{ResizeRefusal, check_features, check_resize, features_for_update};
 pub use runtime_class::{apply_runtime_class, check_runtime_class};
 pub use secrets::{check_ephemeral_secrets, check_secrets, limits_secrets};
@@ -58,6 +60,3 @@ pub use toleration_limits::{
 };
 pub use tolerations::{Stay, default_tolerations};
 pub use topology::check_anti_affinity;
-
-/// The reason of a rejection: the text after `is forbidden: ` in the response.
-pub type Refusal = String;

@@ -13,7 +13,7 @@ use control_types::status::quote;
 use control_types::value::Value;
 use ipnet::IpNet;
 
-use super::Refusal;
+use super::refusal::Refusal;
 use crate::tree::Read;
 
 /// Prefix of the annotations of Nodes that only the control plane and administrators write.

@@ -7,7 +7,7 @@ use control_types::meta;
 use control_types::status::quote;
 use control_types::value::Value;
 
-use super::Refusal;
+use super::refusal::Refusal;
 use crate::tree::{Read, Write as _, same};
 
 /// Labels of nodes in namespaces of Kubernetes that agents may set.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use control_types::value::Value;
 
-use super::Refusal;
+use super::refusal::Refusal;
 use crate::tree::{Read, Write};
 
 /// The annotation of a namespace with the labels of its nodes.

@@ -2,7 +2,7 @@
 
 use control_types::value::Value;
 
-use super::Refusal;
+use super::refusal::Refusal;
 use crate::tree::{Read, Write};
 
 /// The priority fields of a pod.

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use control_types::status::quote;
 use control_types::value::Value;
 
-use super::Refusal;
+use super::refusal::Refusal;
 use crate::tree::{Read, Write};
 
 const ALWAYS: &str = "Always";

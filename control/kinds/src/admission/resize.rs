@@ -5,7 +5,7 @@ use control_types::quantity::Quantity;
 use control_types::status::quote;
 use control_types::value::Value;
 
-use super::Refusal;
+use super::refusal::Refusal;
 use crate::quota;
 use crate::tree::{Read, same};
 

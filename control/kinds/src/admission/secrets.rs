@@ -3,7 +3,7 @@
 
 use control_types::value::Value;
 
-use super::Refusal;
+use super::refusal::Refusal;
 use crate::tree::Read;
 
 /// Whether pods of the account are limited to its secrets.

@@ -4,7 +4,7 @@
 use control_types::value;
 use control_types::value::Value;
 
-use super::Refusal;
+use super::refusal::Refusal;
 use crate::quota::qos_class;
 use crate::tree::{Read, Write};
 

@@ -3,7 +3,7 @@
 
 use control_types::value::Value;
 
-use super::Refusal;
+use super::refusal::Refusal;
 use crate::tree::Read;
 
 const HOST: &str = "kubernetes.io/hostname";

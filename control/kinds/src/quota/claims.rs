@@ -2,7 +2,9 @@
 
 use control_types::value::Value;
 
-use super::{Amount, Measure, Request, Usage, scopes};
+use super::amount::{Amount, Usage};
+use super::measure::{Measure, Request};
+use super::scope_selector;
 use crate::tree::Read as _;
 
 pub(super) const MEASURE: Measure = Measure {
@@ -61,5 +63,5 @@ fn in_scope(scope: &Value, claim: &Value) -> bool {
             .text("targetVolumeAttributesClassName"),
     ];
     classes.retain(|class| !class.is_empty());
-    scopes::selects(scope, &classes)
+    scope_selector::selects(scope, &classes)
 }

@@ -2,24 +2,13 @@
 
 use control_types::value::Value;
 
-use super::{Classes, FREE, Limits, Usage, limits, measure, scopes, tracks, usage};
+use super::amount::Usage;
+use super::limits::{self, Limits};
+use super::measure::{Classes, Request};
+use super::scopes;
+use super::tracked::{FREE, measure, tracks, usage};
 use crate::admission::Refusal;
 use crate::tree::Read as _;
-
-/// A write to be measured.
-#[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
-    /// Group of the resource.
-    pub group: &'a str,
-    /// Plural of the resource.
-    pub plural: &'a str,
-    /// The subresource, or empty.
-    pub subresource: &'a str,
-    /// The object as it is to be.
-    pub new: &'a Value,
-    /// The object as it is; none: it is new.
-    pub old: Option<&'a Value>,
-}
 
 /// The charge of a request on one quota.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use control_types::value::Value;
 
-use super::{Amount, Classes, Measure, Request, Usage, scopes};
+use super::amount::{Amount, Usage};
+use super::measure::{Classes, Measure, Request};
+use super::scope_selector;
 use crate::rules::resources;
 use crate::tree::Read as _;
 
@@ -14,7 +16,7 @@ pub(super) const MEASURE: Measure = Measure {
     usage: |claim, classes, _| usage(claim, classes),
     tracks,
     handles: |request: &Request<'_>| request.subresource.is_empty(),
-    in_scope: scopes::none,
+    in_scope: scope_selector::none,
     constraints: |_, _| Ok(()),
 };
 

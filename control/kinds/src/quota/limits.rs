@@ -7,7 +7,8 @@
 
 use control_types::value::Value;
 
-use super::{Usage, measure};
+use super::amount::Usage;
+use super::tracked::measure;
 use crate::tree::Read as _;
 
 /// The resources that require a quota; none unless configured.

@@ -3,7 +3,9 @@
 use control_types::meta;
 use control_types::value::Value;
 
-use super::{Amount, ConstraintError, Measure, Request, Usage, scopes};
+use super::amount::{Amount, Usage};
+use super::measure::{ConstraintError, Measure, Request};
+use super::scope_selector;
 use crate::rules::{qos, resources};
 use crate::tree::Read as _;
 
@@ -75,8 +77,8 @@ fn in_scope(scope: &Value, pod: &Value) -> bool {
         "BestEffort" => is_best_effort(),
         "NotBestEffort" => !is_best_effort(),
         "PriorityClass" => match spec.text("priorityClassName") {
-            "" => scopes::selects(scope, &[]),
-            name => scopes::selects(scope, &[name]),
+            "" => scope_selector::selects(scope, &[]),
+            name => scope_selector::selects(scope, &[name]),
         },
         "CrossNamespacePodAffinity" => reaches_other_namespaces(spec.at("affinity")),
         _ => false,

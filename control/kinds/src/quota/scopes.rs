@@ -1,9 +1,8 @@
 //! Selects the objects of a kind that a quota counts.
 
-use control_types::labels::Operator;
 use control_types::value::Value;
 
-use super::measure;
+use super::tracked::measure;
 use crate::tree::Read as _;
 
 /// Whether an object is in all scopes of a quota. Without any it always is; kinds
@@ -35,21 +34,4 @@ fn all(quota: &Value) -> impl Iterator<Item = Value> + '_ {
     });
     let selected = spec.at("scopeSelector").items("matchExpressions");
     named.chain(selected.iter().cloned())
-}
-
-/// Kinds without scopes.
-pub(super) fn none(_scope: &Value, _object: &Value) -> bool {
-    false
-}
-
-/// Returns whether a selector matches one of the names, or the absence of names.
-pub(super) fn selects(selector: &Value, names: &[&str]) -> bool {
-    let values = selector.items("values").iter();
-    let values: Vec<&str> = values.map(super::super::tree::Read::as_text).collect();
-    let operator = Operator::from_name(selector.text("operator")).filter(|it| !it.is_numeric());
-    let one = |name: Option<&str>| operator.is_some_and(|it| it.holds(&values, name));
-    match names {
-        [] => one(None),
-        names => names.iter().any(|name| one(Some(name))),
-    }
 }

@@ -2,7 +2,9 @@
 
 use control_types::value::Value;
 
-use super::{Amount, Measure, Request, Usage, scopes};
+use super::amount::{Amount, Usage};
+use super::measure::{Measure, Request};
+use super::scope_selector;
 use crate::tree::Read as _;
 
 pub(super) const MEASURE: Measure = Measure {
@@ -17,7 +19,7 @@ pub(super) const MEASURE: Measure = Measure {
     },
     // The type may change.
     handles: |request: &Request<'_>| request.subresource.is_empty(),
-    in_scope: scopes::none,
+    in_scope: scope_selector::none,
     constraints: |_, _| Ok(()),
 };
 

@@ -1,8 +1,10 @@
 //! Tests the rules of quotas, one kind after the other.
 
 use control_types::value;
+use control_types::value::Value;
 
 use super::*;
+use crate::tree::Read as _;
 
 const NO_LIMITS: Limits = Limits(Vec::new());
 

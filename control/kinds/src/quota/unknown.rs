@@ -3,7 +3,11 @@
 
 use control_types::value::Value;
 
-use super::{Amount, Classes, CountedObjects, Usage, scopes, tracks, usage};
+use super::amount::{Amount, Usage};
+use super::measure::Classes;
+use super::recount::CountedObjects;
+use super::scopes;
+use super::tracked::{tracks, usage};
 use crate::tree::{Read as _, Write as _};
 
 /// The names that a quota limits for a resource and whose usage its status lacks.
