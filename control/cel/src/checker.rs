@@ -4,11 +4,12 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use crate::ast::{Comprehension, Expr, Initial, Kind, Literal, Macro};
+use crate::env::Env;
 use crate::functions;
 use crate::issue::{Issue, Issues};
-use crate::run::time;
+use crate::run::moment;
 use crate::types::{Type, TypeBindings};
-use crate::{Env, literals, regex};
+use crate::{literals, regex};
 
 /// The types and resolved names of an expression and its parts.
 pub(crate) struct CheckedExpression {
@@ -540,7 +541,7 @@ fn equivalent(a: &Type, b: &Type) -> bool {
 /// Returns the check whether a literal text can be converted.
 fn function_of_text(function: &str) -> Option<fn(&str) -> bool> {
     match function {
-        "timestamp" => Some(|text| time::parse(text).is_some()),
+        "timestamp" => Some(|text| moment::parse(text).is_some()),
         "duration" => Some(|text| control_types::duration::parse(text).is_some()),
         _ => None,
     }

@@ -24,6 +24,7 @@
 
 mod ast;
 mod checker;
+mod env;
 mod estimate;
 mod functions;
 mod issue;
@@ -31,6 +32,7 @@ mod kube;
 mod lexer;
 mod literals;
 mod names;
+mod opaque;
 mod parser;
 mod regex;
 mod run;
@@ -38,65 +40,16 @@ mod schema;
 mod tables;
 mod types;
 
+pub use env::Env;
 pub use estimate::{CRD_LIMIT, Estimate, RULE_LIMIT, exceeds};
 pub use issue::{Issue, Issues};
 pub use names::escape;
+pub use opaque::authorizer::{Authorizer, Check, Decision, Question};
 pub use run::{
-    Authorizer, Bindings, Budget, Check, ConstructedValue, Decision, Entries, Error, Key, Lazy,
-    List, Moment, Program, Question, Text, Val,
+    Bindings, Budget, ConstructedValue, Entries, Error, Key, Lazy, List, Moment, Program, Text, Val,
 };
 pub use schema::Schema;
 pub use types::{Object, Type};
-
-/// The names that an expression may use.
-#[derive(Clone, Debug, Default)]
-pub struct Env {
-    variables: Vec<(&'static str, Type)>,
-    patches: bool,
-    bindings: bool,
-}
-
-impl Env {
-    /// Returns an environment with only the functions of every expression.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self {
-            variables: Vec::new(),
-            patches: false,
-            bindings: false,
-        }
-    }
-
-    /// The environment with one more variable.
-    #[must_use]
-    pub fn with(mut self, name: &'static str, of: Type) -> Self {
-        self.variables.push((name, of));
-        self
-    }
-
-    /// Adds the types for mutations: `Object{…}`, `JSONPatch{…}` and
-    /// `jsonpatch.escapeKey`.
-    #[must_use]
-    pub const fn with_patches(mut self) -> Self {
-        self.patches = true;
-        self
-    }
-
-    /// Adds the macro that names parts of an expression: `cel.bind(name, value,
-    /// expression)`.
-    #[must_use]
-    pub const fn with_bindings(mut self) -> Self {
-        self.bindings = true;
-        self
-    }
-
-    pub(crate) fn lookup(&self, name: &str) -> Option<&Type> {
-        self.variables
-            .iter()
-            .find(|(known, _)| *known == name)
-            .map(|(_, of)| of)
-    }
-}
 
 /// The type of an expression's result.
 ///

@@ -1,5 +1,5 @@
-//! Declarations of a custom resource's schema for a value: its type in expressions, its
-//! representation in the tree, its maximum size.
+//! Declarations of a custom resource's schema for a value: its representation in the tree,
+//! its maximum size.
 
 use std::sync::Arc;
 
@@ -7,9 +7,6 @@ use control_types::value::Value;
 
 use crate::names;
 use crate::parser::RESERVED;
-use crate::run::{Entries, Error, List, Text, Val};
-use crate::run::{convert, time};
-use crate::types::Type;
 
 /// The largest request that a server takes, in bytes; bounds what declares no limit.
 pub(crate) const LARGEST_REQUEST: i64 = 3 * 1024 * 1024;
@@ -277,24 +274,6 @@ impl Schema {
             .filter(|items| matches!(items.shape, Shape::Any))
     }
 
-    /// Its type in expressions.
-    #[must_use]
-    pub fn type_of(self: &Arc<Self>) -> Type {
-        match &self.shape {
-            Shape::Any | Shape::IntOrString => Type::Dyn,
-            Shape::Bool => Type::Bool,
-            Shape::Int => Type::Int,
-            Shape::Double => Type::Double,
-            Shape::String => Type::String,
-            Shape::Bytes => Type::Bytes,
-            Shape::Duration => Type::Duration,
-            Shape::Date | Shape::Timestamp => Type::Timestamp,
-            Shape::List(items, _) => Type::list(items.type_of()),
-            Shape::Map(values) => Type::map(values.type_of()),
-            Shape::Object(_) => Type::Declared(self.clone()),
-        }
-    }
-
     /// The schema of a list's items or a map's values.
     #[must_use]
     pub fn items(&self) -> Option<&Self> {
@@ -380,89 +359,6 @@ impl Schema {
             _ => None,
         }
     }
-
-    /// Reads a part of the tree according to its declaration.
-    ///
-    /// # Errors
-    /// When the part does not match its declaration.
-    pub fn read<'a>(&'a self, value: &'a Value) -> Result<Val<'a>, Error> {
-        let wrong = |wanted: &'static str| Err(Error::failed(format!("invalid data, {wanted}")));
-        Ok(match (&self.shape, value) {
-            (_, Value::Null) if self.nullable => Val::Null,
-            (Shape::Any, value) => Val::tree(value),
-            (Shape::IntOrString, Value::Int(number)) => Val::Int(*number),
-            (Shape::IntOrString | Shape::String, Value::String(text)) => Val::Text(Text::Ref(text)),
-            (Shape::Bool, Value::Bool(truth)) => Val::Bool(*truth),
-            (Shape::Int, Value::Int(number)) => Val::Int(*number),
-            (Shape::Double, Value::Int(number)) => Val::Double(*number as f64),
-            (Shape::Double, Value::Float(number)) => Val::Double(*number),
-            (Shape::List(..), Value::Array(items)) => Val::List(List::Tree(items, Some(self))),
-            (Shape::Map(_) | Shape::Object(_), Value::Object(map)) => {
-                Val::Map(Entries::Tree(map, Some(self)))
-            }
-            (Shape::Bytes, Value::String(text)) => match convert::base64(text) {
-                Some(bytes) => Val::Bytes(bytes.into()),
-                None => {
-                    return Err(Error::failed(format!(
-                        "Invalid byte formatted string {text}: illegal base64 data"
-                    )));
-                }
-            },
-            (Shape::Duration, Value::String(text)) => match control_types::duration::parse(text) {
-                Some(nanos) => Val::Duration(nanos),
-                None => {
-                    return Err(Error::failed(format!(
-                        "Invalid duration {text}: unable to parse to duration"
-                    )));
-                }
-            },
-            (Shape::Date, Value::String(text)) => match time::parse_date(text) {
-                Some(moment) => Val::Timestamp(moment),
-                None => {
-                    return Err(Error::failed(format!(
-                        "Invalid date formatted string {text}"
-                    )));
-                }
-            },
-            (Shape::Timestamp, Value::String(text)) => match time::parse(text) {
-                Some(moment) => Val::Timestamp(moment),
-                None => {
-                    return Err(Error::failed(format!(
-                        "Invalid date-time formatted string {text}"
-                    )));
-                }
-            },
-            (_, Value::Null) => return wrong("got null for schema with nullable=false"),
-            (Shape::IntOrString, _) => {
-                return wrong("expected XIntOrString value to be either a string or integer");
-            }
-            (Shape::Map(_) | Shape::Object(_), _) => {
-                return wrong("expected a map for the provided schema with type=object");
-            }
-            (Shape::List(..), _) => {
-                return wrong("expected an array for the provided schema with type=array");
-            }
-            (Shape::Int, other) => return mismatch("int", other),
-            (Shape::Double, other) => return mismatch("float", other),
-            (Shape::Bool, other) => return mismatch("bool", other),
-            (_, other) => return mismatch("string", other),
-        })
-    }
-}
-
-fn mismatch<T>(wanted: &str, found: &Value) -> Result<T, Error> {
-    let found = match found {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Int(_) => "int64",
-        Value::Float(_) => "float64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    };
-    Err(Error::failed(format!(
-        "invalid data, expected {wanted}, got {found}"
-    )))
 }
 
 fn is_embedded(schema: &Value) -> bool {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::schema::Schema;
+use crate::schema::{Schema, Shape};
 
 /// A message type whose fields are known.
 #[derive(Clone, Copy, Debug)]
@@ -157,6 +157,26 @@ impl fmt::Display for Type {
             Self::Made(name) => f.write_str(name),
             Self::Record(_) => f.write_str("record"),
             Self::Param(name) => write!(f, "{name}"),
+        }
+    }
+}
+
+impl Schema {
+    /// Its type in expressions.
+    #[must_use]
+    pub fn type_of(self: &Arc<Self>) -> Type {
+        match &self.shape {
+            Shape::Any | Shape::IntOrString => Type::Dyn,
+            Shape::Bool => Type::Bool,
+            Shape::Int => Type::Int,
+            Shape::Double => Type::Double,
+            Shape::String => Type::String,
+            Shape::Bytes => Type::Bytes,
+            Shape::Duration => Type::Duration,
+            Shape::Date | Shape::Timestamp => Type::Timestamp,
+            Shape::List(items, _) => Type::list(items.type_of()),
+            Shape::Map(values) => Type::map(values.type_of()),
+            Shape::Object(_) => Type::Declared(self.clone()),
         }
     }
 }

@@ -11,11 +11,6 @@ const LIMIT: usize = 5;
 /// only fall: whoever cuts a cycle lowers the number, or removes the line.
 const LARGER: &[(&str, usize, &str)] = &[
     (
-        "control-cel",
-        28,
-        "the types of the language and its functions know each other",
-    ),
-    (
         "control-fields",
         6,
         "typed values are taken apart by their modules",

@@ -3,14 +3,11 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use crate::run::node::Meter;
+use crate::run::encoding::quoted;
+use crate::run::meter::Meter;
 use crate::run::{Error, Val};
 
 type Result<'a> = std::result::Result<Val<'a>, Error>;
-
-fn quoted(text: &str) -> String {
-    crate::run::strings::quoted(text)
-}
 
 fn address_of(text: &str) -> std::result::Result<IpAddr, Error> {
     if let Some((address, zone)) = text.split_once('%')

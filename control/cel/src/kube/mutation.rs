@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::run::node::Meter;
+use crate::run::meter::Meter;
 use crate::run::{ConstructedValue, Error, Val};
 
 /// Puts an object together.
@@ -31,7 +31,7 @@ pub(crate) fn make(made: ConstructedValue<'_>) -> Result<Val<'_>, Error> {
                 seconds: part("seconds"),
                 nanos: 0,
             };
-            return crate::run::time::shift(start, part("nanos")).map(Val::Timestamp);
+            return crate::run::moment::shift(start, part("nanos")).map(Val::Timestamp);
         }
         "JSONPatch" => {
             for (name, value) in &made.fields {

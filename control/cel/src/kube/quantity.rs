@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use control_types::quantity::{Format, Quantity};
 
-use crate::run::node::Meter;
+use crate::run::meter::Meter;
 use crate::run::{Error, Val};
 
 type Result<'a> = std::result::Result<Val<'a>, Error>;

@@ -6,11 +6,12 @@ use std::collections::HashMap;
 use super::convert;
 use super::cost::Rule;
 use super::error::Error;
-use super::native;
-use super::node::{Base, Call, CallTarget, Const, Fold, Meter, Node, Step};
-use crate::Env;
+use super::library;
+use super::meter::Meter;
+use super::node::{Base, Call, CallTarget, Const, Fold, Node, Step};
 use crate::ast::{Comprehension, Expr, Kind, Literal};
 use crate::checker::{CheckedExpression, bind, dotted, type_constant};
+use crate::env::Env;
 use crate::functions;
 use crate::regex;
 use crate::types::Type;
@@ -277,7 +278,7 @@ impl Compiler<'_> {
     }
 
     fn apply(&mut self, at: &Expr, name: &str, method: bool, arguments: Vec<Node>) -> Result<Node> {
-        let native = native::find(name, method).ok_or(Error::NoSuchOverload)?;
+        let native = library::find(name, method).ok_or(Error::NoSuchOverload)?;
         if let (
             "bool" | "bytes" | "double" | "duration" | "dyn" | "int" | "string" | "timestamp"
             | "uint" | "type",
@@ -333,7 +334,7 @@ impl Compiler<'_> {
             _ => Rule::Fixed(1),
         };
         Node::Call(Box::new(Call {
-            native: native::find("@in", false).unwrap_or(convert::dyn_value),
+            native: library::find("@in", false).unwrap_or(convert::dyn_value),
             arguments: [item, list].into(),
             cost,
             name: "@in".into(),

@@ -1,11 +1,12 @@
 //! Conversions between types, and values as messages show them.
 
 use base64::Engine as _;
+use control_types::value::{Map, Value};
 
 use super::error::Error;
-use super::node::Meter;
-use super::time;
-use super::value::{Moment, Val};
+use super::meter::Meter;
+use super::moment::{self, Moment};
+use super::value::{Entries, Key, List, Val};
 
 type Result<'a> = std::result::Result<Val<'a>, Error>;
 
@@ -14,11 +15,6 @@ fn no_conversion(from: &Val<'_>, to: &str) -> Error {
         "type conversion error from '{}' to '{to}'",
         from.type_name()
     ))
-}
-
-/// Decodes standard base64.
-pub(crate) fn base64(text: &str) -> Option<Vec<u8>> {
-    base64::engine::general_purpose::STANDARD.decode(text).ok()
 }
 
 /// A double as Go writes it shortest: with an exponent from a million on.
@@ -57,13 +53,60 @@ pub(crate) fn string<'a>(value: &Val<'a>) -> Result<'a> {
                 ));
             }
         },
-        Val::Timestamp(moment) => Val::text(time::format(*moment)),
-        Val::Duration(nanos) => Val::text(time::format_duration(*nanos)),
+        Val::Timestamp(moment) => Val::text(moment::format(*moment)),
+        Val::Duration(nanos) => Val::text(moment::format_duration(*nanos)),
         Val::Ip(address) => Val::text(address.to_string()),
         Val::Cidr(address, bits) => Val::text(format!("{address}/{bits}")),
         Val::Quantity(quantity) => Val::text(&*quantity.canonical()),
         _ => return Err(Error::NoSuchOverload),
     })
+}
+
+impl Val<'_> {
+    /// The value as JSON, for what can be written so: nothing for types,
+    /// checks and the like. Moments and spans are text, bytes are base64.
+    #[must_use]
+    pub fn to_value(&self) -> Option<Value> {
+        Some(match self {
+            Self::Null => Value::Null,
+            Self::Bool(truth) => (*truth).into(),
+            Self::Int(number) => (*number).into(),
+            Self::Uint(number) => (*number).into(),
+            Self::Double(number) => (*number).into(),
+            Self::Text(text) => (&**text).into(),
+            Self::List(List::Tree(items, _)) => Value::Array(items.to_vec()),
+            Self::List(List::Own(items)) => {
+                Value::Array(items.iter().map(Val::to_value).collect::<Option<_>>()?)
+            }
+            Self::Map(Entries::Tree(map, _)) => Value::Object((*map).clone()),
+            Self::Map(Entries::Own(map) | Entries::Defaulting(map)) => {
+                let mut out = Map::new();
+                for (key, value) in map.iter() {
+                    let Key::Text(key) = key else { return None };
+                    out.insert(&**key, value.to_value()?);
+                }
+                Value::Object(out)
+            }
+            Self::Optional(Some(inner)) => inner.to_value()?,
+            Self::Optional(None) => Value::Null,
+            Self::Object(made) => {
+                let mut out = Map::new();
+                for (name, value) in &made.fields {
+                    out.insert(*name, value.to_value()?);
+                }
+                Value::Object(out)
+            }
+            Self::Bytes(bytes) => base64::engine::general_purpose::STANDARD
+                .encode(bytes)
+                .into(),
+            Self::Timestamp(_)
+            | Self::Duration(_)
+            | Self::Quantity(_)
+            | Self::Ip(_)
+            | Self::Cidr(..) => string(self).ok()?.as_str()?.into(),
+            _ => return None,
+        })
+    }
 }
 
 /// A value as `%v` of cel-go's errors shows it.
@@ -94,30 +137,15 @@ pub(crate) fn go_type(value: &Val<'_>) -> String {
     format!("types.{name}")
 }
 
-macro_rules! conversions {
-    ($($name:ident)*) => {$(
-        pub(crate) mod $name {
-            use super::super::{error::Error, node::Meter, value::Val};
-            pub(crate) fn call<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<Val<'a>, Error> {
-                match args {
-                    [value] => super::$name(value),
-                    _ => Err(Error::NoSuchOverload),
-                }
-            }
-        }
-    )*};
-}
-conversions!(string bool int uint double bytes timestamp duration type_of);
-
 pub(crate) fn dyn_value<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<'a> {
     args.first().cloned().ok_or(Error::NoSuchOverload)
 }
 
-fn type_of<'a>(value: &Val<'a>) -> Result<'a> {
+pub(super) fn type_of<'a>(value: &Val<'a>) -> Result<'a> {
     Ok(Val::Type(value.type_name().to_owned().into()))
 }
 
-fn bool<'a>(value: &Val<'a>) -> Result<'a> {
+pub(super) fn bool<'a>(value: &Val<'a>) -> Result<'a> {
     match value {
         Val::Bool(truth) => Ok(Val::Bool(*truth)),
         Val::Text(text) => match &**text {
@@ -129,7 +157,7 @@ fn bool<'a>(value: &Val<'a>) -> Result<'a> {
     }
 }
 
-fn int<'a>(value: &Val<'a>) -> Result<'a> {
+pub(super) fn int<'a>(value: &Val<'a>) -> Result<'a> {
     let overflow = || Error::failed("integer overflow");
     Ok(Val::Int(match value {
         Val::Int(number) => *number,
@@ -148,7 +176,7 @@ fn int<'a>(value: &Val<'a>) -> Result<'a> {
     }))
 }
 
-fn uint<'a>(value: &Val<'a>) -> Result<'a> {
+pub(super) fn uint<'a>(value: &Val<'a>) -> Result<'a> {
     let overflow = || Error::failed("unsigned integer overflow");
     Ok(Val::Uint(match value {
         Val::Uint(number) => *number,
@@ -163,7 +191,7 @@ fn uint<'a>(value: &Val<'a>) -> Result<'a> {
     }))
 }
 
-fn double<'a>(value: &Val<'a>) -> Result<'a> {
+pub(super) fn double<'a>(value: &Val<'a>) -> Result<'a> {
     Ok(Val::Double(match value {
         Val::Double(number) => *number,
         Val::Int(number) => *number as f64,
@@ -173,7 +201,7 @@ fn double<'a>(value: &Val<'a>) -> Result<'a> {
     }))
 }
 
-fn bytes<'a>(value: &Val<'a>) -> Result<'a> {
+pub(super) fn bytes<'a>(value: &Val<'a>) -> Result<'a> {
     Ok(Val::Bytes(match value {
         Val::Bytes(bytes) => bytes.clone(),
         Val::Text(text) => text.as_bytes().into(),
@@ -181,25 +209,25 @@ fn bytes<'a>(value: &Val<'a>) -> Result<'a> {
     }))
 }
 
-fn timestamp<'a>(value: &Val<'a>) -> Result<'a> {
+pub(super) fn timestamp<'a>(value: &Val<'a>) -> Result<'a> {
     let overflow = || Error::failed("timestamp overflow");
     Ok(Val::Timestamp(match value {
         Val::Timestamp(moment) => *moment,
-        Val::Int(seconds) => time::checked(Moment {
+        Val::Int(seconds) => moment::checked(Moment {
             seconds: *seconds,
             nanos: 0,
         })
         .ok_or_else(overflow)?,
         Val::Text(text) => {
-            let moment = time::parse(text)
+            let moment = moment::parse(text)
                 .ok_or_else(|| no_conversion(value, "google.protobuf.Timestamp"))?;
-            time::checked(moment).ok_or_else(overflow)?
+            moment::checked(moment).ok_or_else(overflow)?
         }
         _ => return Err(Error::NoSuchOverload),
     }))
 }
 
-fn duration<'a>(value: &Val<'a>) -> Result<'a> {
+pub(super) fn duration<'a>(value: &Val<'a>) -> Result<'a> {
     Ok(Val::Duration(match value {
         Val::Duration(nanos) => *nanos,
         Val::Int(nanos) => *nanos,

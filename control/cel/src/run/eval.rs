@@ -9,7 +9,8 @@ use smallvec::SmallVec;
 
 use super::cost;
 use super::error::Error;
-use super::node::{Base, CallTarget, Fold, Meter, Node, Step};
+use super::meter::Meter;
+use super::node::{Base, CallTarget, Fold, Node, Step};
 use super::operators::equal;
 use super::value::{ConstructedValue, Entries, Key, List, Val};
 use crate::ast::Macro;

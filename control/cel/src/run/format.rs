@@ -1,8 +1,9 @@
 //! `'…'.format([…])`: verbs `%s %d %f %e %b %x %X %o` with a precision.
 
 use super::convert;
+use super::encoding;
 use super::error::Error;
-use super::node::Meter;
+use super::meter::Meter;
 use super::value::{Entries, Val};
 
 /// The most digits behind the point.
@@ -167,10 +168,10 @@ fn double(verb: char, precision: usize, number: f64) -> String {
 fn text(value: &Val<'_>, inner: bool) -> Result<String, Error> {
     match value {
         Val::Null => Ok("null".to_owned()),
-        Val::Text(text) if inner => Ok(super::strings::quoted(text)),
+        Val::Text(text) if inner => Ok(encoding::quoted(text)),
         Val::Bytes(bytes) if inner => Ok(format!(
             "b{}",
-            super::strings::quoted(&String::from_utf8_lossy(bytes))
+            encoding::quoted(&String::from_utf8_lossy(bytes))
         )),
         Val::Timestamp(_) if inner => Ok(format!("timestamp({})", quoted(value)?)),
         Val::Duration(_) if inner => Ok(format!("duration({})", quoted(value)?)),
@@ -205,7 +206,7 @@ fn text(value: &Val<'_>, inner: bool) -> Result<String, Error> {
 
 fn quoted(value: &Val<'_>) -> Result<String, Error> {
     Ok(match convert::string(value)? {
-        Val::Text(text) => super::strings::quoted(&text),
+        Val::Text(text) => encoding::quoted(&text),
         _ => String::new(),
     })
 }
@@ -214,7 +215,7 @@ fn entries(map: &Entries<'_>) -> Result<String, Error> {
     let mut pairs = Vec::new();
     for (key, value) in map.pairs()? {
         let shown = match &key {
-            Val::Text(key) => super::strings::quoted(key),
+            Val::Text(key) => encoding::quoted(key),
             key => text(key, true)?,
         };
         let order = convert::string(&key)?.as_str().unwrap_or("").to_owned();

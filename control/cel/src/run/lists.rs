@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::error::Error;
-use super::node::Meter;
+use super::meter::Meter;
 use super::operators::{equal, order};
 use super::value::{List, Val};
 

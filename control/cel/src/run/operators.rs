@@ -4,9 +4,9 @@
 use std::cmp::Ordering;
 
 use super::error::Error;
-use super::node::Meter;
-use super::time;
-use super::value::{Entries, List, Moment, Val};
+use super::meter::Meter;
+use super::moment::{self, Moment};
+use super::value::{Entries, List, Val};
 use crate::schema::ListKind;
 
 type Result<'a> = std::result::Result<Val<'a>, Error>;
@@ -51,7 +51,7 @@ pub(crate) fn add<'a>(meter: &mut Meter, args: &[Val<'a>]) -> Result<'a> {
         [Val::List(a), Val::List(b)] => join(meter, a, b),
         [Val::Duration(a), Val::Duration(b)] => span(a.checked_add(*b)),
         [Val::Timestamp(a), Val::Duration(b)] | [Val::Duration(b), Val::Timestamp(a)] => {
-            time::shift(*a, *b).map(Val::Timestamp)
+            moment::shift(*a, *b).map(Val::Timestamp)
         }
         _ => Err(Error::NoSuchOverload),
     }
@@ -108,7 +108,7 @@ pub(crate) fn subtract<'a>(_: &mut Meter, args: &[Val<'a>]) -> Result<'a> {
         [Val::Duration(a), Val::Duration(b)] => span(a.checked_sub(*b)),
         [Val::Timestamp(a), Val::Duration(b)] => {
             let back = b.checked_neg().ok_or_else(duration_overflow)?;
-            time::shift(*a, back).map(Val::Timestamp)
+            moment::shift(*a, back).map(Val::Timestamp)
         }
         [Val::Timestamp(a), Val::Timestamp(b)] => {
             let nanos = |m: &Moment| i128::from(m.seconds) * 1_000_000_000 + i128::from(m.nanos);

@@ -1,7 +1,7 @@
 //! Values that may be missing.
 
 use super::error::Error;
-use super::node::Meter;
+use super::meter::Meter;
 use super::value::Val;
 
 type Result<'a> = std::result::Result<Val<'a>, Error>;

@@ -3,7 +3,8 @@
 use super::compile::CompiledNode;
 use super::error::Error;
 use super::eval::Machine;
-use super::node::{Meter, Node};
+use super::meter::Meter;
+use super::node::Node;
 use super::value::Val;
 use crate::types::Type;
 

@@ -1,8 +1,9 @@
 //! Text: the string extensions of the language and regular expressions.
 //! Places count characters, not bytes.
 
+use super::encoding::quoted;
 use super::error::Error;
-use super::node::Meter;
+use super::meter::Meter;
 use super::value::{List, Text, Val};
 
 type Result<'a> = std::result::Result<Val<'a>, Error>;
@@ -215,28 +216,6 @@ pub(crate) fn join<'a>(meter: &mut Meter, args: &[Val<'a>]) -> Result<'a> {
         out.push_str(item);
     }
     Ok(Val::text(out))
-}
-
-/// A text in double quotes with the escapes of the language.
-pub(crate) fn quoted(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '\u{7}' => out.push_str("\\a"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{b}' => out.push_str("\\v"),
-            '\\' => out.push_str("\\\\"),
-            '"' => out.push_str("\\\""),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }
 
 pub(crate) fn quote<'a>(meter: &mut Meter, args: &[Val<'a>]) -> Result<'a> {

@@ -12,9 +12,13 @@ use std::rc::Rc;
 use control_types::quantity::Quantity;
 use control_types::value::{Map, Value};
 
-use super::authorizer::Check;
 use super::error::Error;
-use crate::kube::{format::NamedFormat, semver::Semver, url::Url};
+use super::moment::{Moment, YEAR_ONE};
+use super::tree::declared;
+use crate::opaque::authorizer::Check;
+use crate::opaque::format::NamedFormat;
+use crate::opaque::semver::Semver;
+use crate::opaque::url::Url;
 use crate::schema::Schema;
 
 /// Text: of the tree or of the expression, or made.
@@ -35,15 +39,6 @@ impl Deref for Text<'_> {
             Self::Own(text) => text,
         }
     }
-}
-
-/// A moment: seconds since 1970 and nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment {
-    /// Whole seconds since the start of 1970, UTC.
-    pub seconds: i64,
-    /// Nanoseconds of the second.
-    pub nanos: u32,
 }
 
 /// A list.
@@ -249,54 +244,6 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// The value as JSON, for what can be written so: nothing for types,
-    /// checks and the like. Moments and spans are text, bytes are base64.
-    #[must_use]
-    pub fn to_value(&self) -> Option<Value> {
-        Some(match self {
-            Self::Null => Value::Null,
-            Self::Bool(truth) => (*truth).into(),
-            Self::Int(number) => (*number).into(),
-            Self::Uint(number) => (*number).into(),
-            Self::Double(number) => (*number).into(),
-            Self::Text(text) => (&**text).into(),
-            Self::List(List::Tree(items, _)) => Value::Array(items.to_vec()),
-            Self::List(List::Own(items)) => {
-                Value::Array(items.iter().map(Val::to_value).collect::<Option<_>>()?)
-            }
-            Self::Map(Entries::Tree(map, _)) => Value::Object((*map).clone()),
-            Self::Map(Entries::Own(map) | Entries::Defaulting(map)) => {
-                let mut out = Map::new();
-                for (key, value) in map.iter() {
-                    let Key::Text(key) = key else { return None };
-                    out.insert(&**key, value.to_value()?);
-                }
-                Value::Object(out)
-            }
-            Self::Optional(Some(inner)) => inner.to_value()?,
-            Self::Optional(None) => Value::Null,
-            Self::Object(made) => {
-                let mut out = Map::new();
-                for (name, value) in &made.fields {
-                    out.insert(*name, value.to_value()?);
-                }
-                Value::Object(out)
-            }
-            Self::Bytes(bytes) => {
-                use base64::Engine as _;
-                base64::engine::general_purpose::STANDARD
-                    .encode(bytes)
-                    .into()
-            }
-            Self::Timestamp(_)
-            | Self::Duration(_)
-            | Self::Quantity(_)
-            | Self::Ip(_)
-            | Self::Cidr(..) => super::convert::string(self).ok()?.as_str()?.into(),
-            _ => return None,
-        })
-    }
-
     /// How large it is, as costs count it: characters of text, bytes, items; 1 for all else.
     pub(crate) fn size(&self) -> u64 {
         match self {
@@ -323,7 +270,7 @@ impl<'a> Val<'a> {
             Self::Text(text) => text.is_empty(),
             Self::Bytes(bytes) => bytes.is_empty(),
             Self::Duration(nanos) => *nanos == 0,
-            Self::Timestamp(moment) => moment.seconds == super::time::YEAR_ONE && moment.nanos == 0,
+            Self::Timestamp(moment) => moment.seconds == YEAR_ONE && moment.nanos == 0,
             Self::List(list) => list.is_empty(),
             Self::Map(map) => map.is_empty(),
             Self::Optional(inner) => inner.is_none(),
@@ -454,14 +401,6 @@ fn keyed<'a>(entries: impl IntoIterator<Item = (Text<'a>, Val<'a>)>) -> BTreeMap
     entries
         .map(|(key, value)| (Key::Text(key), value))
         .collect()
-}
-
-/// A part of the tree as it is declared.
-pub(crate) fn declared<'a>(value: &'a Value, schema: Option<&'a Schema>) -> Result<Val<'a>, Error> {
-    match schema {
-        None => Ok(Val::tree(value)),
-        Some(schema) => schema.read(value),
-    }
 }
 
 impl<'a> From<Key<'a>> for Val<'a> {
