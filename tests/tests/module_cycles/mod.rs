@@ -11,11 +11,6 @@ const LIMIT: usize = 5;
 /// only fall: whoever cuts a cycle lowers the number, or removes the line.
 const LARGER: &[(&str, usize, &str)] = &[
     (
-        "control-fields",
-        6,
-        "typed values are taken apart by their modules",
-    ),
-    (
         "control-types",
         6,
         "values are parsed and written by their modules",

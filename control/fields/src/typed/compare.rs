@@ -2,8 +2,9 @@
 
 use control_types::value::{Map, Value};
 
+use super::items::{element_of, find, items, members};
+use super::problem::Problems;
 use super::validate::scalar_problem;
-use super::{Problems, element_of, find, items, members};
 use crate::element::{Element, same};
 use crate::filter::Filter;
 use crate::schema::{Kind, ListAtom, MapAtom, Relation, Schema};

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use control_types::value::{Map, Value};
 
-use super::{Problems, element_of, items, members};
+use super::items::{element_of, items, members};
+use super::problem::Problems;
 use crate::element::Element;
 use crate::schema::{Kind, ListAtom, MapAtom, Relation, Schema};
 use crate::set::Set;

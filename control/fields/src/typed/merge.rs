@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use control_types::value::{Map, Value};
 
+use super::items::{element_of, find, items, members};
+use super::problem::Problems;
 use super::validate::scalar_problem;
-use super::{Problems, element_of, find, items, members};
 use crate::element::Element;
 use crate::schema::{Kind, ListAtom, MapAtom, Relation, Schema};
 

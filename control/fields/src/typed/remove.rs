@@ -2,7 +2,7 @@
 
 use control_types::value::{Map, Value};
 
-use super::element_of;
+use super::items::element_of;
 use crate::element::Element;
 use crate::schema::{Kind, ListAtom, MapAtom, Relation, Schema};
 use crate::set::Set;

@@ -3,6 +3,7 @@ use crate::schema::Schema;
 use crate::set::Set;
 use control_types::schema::TypeId;
 use control_types::value;
+use control_types::value::Value;
 
 fn pod() -> Schema<'static> {
     Schema::Struct(TypeId::by_name("io.k8s.api.core.v1.Pod").unwrap())

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use control_types::go;
 use control_types::value::{Map, Value};
 
-use super::{Problems, element_of};
+use super::items::element_of;
+use super::problem::Problems;
 use crate::element::Element;
 use crate::schema::{Kind, ListAtom, MapAtom, Relation, Scalar, Schema};
 
@@ -26,12 +27,11 @@ pub enum Duplicates {
 pub fn validate(schema: Schema<'_>, value: &Value, duplicates: Duplicates) -> Result<(), Problems> {
     let mut problems = Problems::default();
     match schema.atom().narrow_to(Some(value)).kind() {
-        Kind::Scalar(scalar) => problems.0.extend(scalar_problem(scalar, Some(value)).map(
-            |message| super::Problem {
-                path: String::new(),
-                message,
-            },
-        )),
+        Kind::Scalar(scalar) => {
+            if let Some(message) = scalar_problem(scalar, Some(value)) {
+                problems.add(message);
+            }
+        }
         Kind::List(list) => match value {
             Value::Null => {}
             Value::Array(items) => all_items(&list, items, duplicates, &mut problems),
