@@ -5,9 +5,9 @@
 
 use base64::Engine as _;
 
-use super::plan::{Entry, PlanMember, plan};
+use super::error::Error;
+use super::plan::{Entry, PlanMember, plan, schema_props};
 use super::wire::{Wire, WireReader};
-use super::{Error, schema_props};
 use crate::duration;
 use crate::schema::{MAX_MESSAGES, Shape, TypeId, TypeRef};
 use crate::time;

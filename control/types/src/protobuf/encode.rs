@@ -22,9 +22,8 @@ use base64::Engine as _;
 use memchr::{memchr2, memchr3};
 use smallvec::SmallVec;
 
-use super::MAGIC;
-use super::plan::{InlinedStruct, Plan, PlanMember, plan, wire_type, zero_content};
-use super::wire::{begin, end, push_varint, varint_length};
+use super::plan::{InlinedStruct, Plan, PlanMember, plan, schema_props, wire_type, zero_content};
+use super::wire::{MAGIC, begin, end, push_varint, varint_length};
 use crate::duration;
 use crate::schema::{MAX_MESSAGES, Shape, TypeId, TypeRef};
 use crate::time;
@@ -619,7 +618,7 @@ impl<'a> Encoder<'a, '_> {
 
     /// A schema, or an alternative to one.
     fn schema_or(&mut self, shape: Shape, depth: usize) -> EncodeStep {
-        let Some(props) = super::schema_props() else {
+        let Some(props) = schema_props() else {
             return self.mismatch("schema");
         };
         let schema = TypeRef::Object(props);

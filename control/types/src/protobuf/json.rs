@@ -11,9 +11,10 @@
 
 use base64::Engine as _;
 
+use super::decode::decode_message;
+use super::error::Error;
 use super::plan::{Entry, Plan, plan};
 use super::wire::{Wire, WireReader};
-use super::{Error, decode_message};
 use crate::coerce;
 use crate::duration;
 use crate::schema::{MAX_MESSAGES, Shape, TypeId, TypeRef};

@@ -372,3 +372,11 @@ pub(super) fn zero_content(of: &TypeRef) -> Vec<u8> {
 fn short(number: usize) -> u16 {
     u16::try_from(number).unwrap_or(u16::MAX)
 }
+
+/// The type of a structural schema.
+pub(super) fn schema_props() -> Option<TypeId> {
+    static PROPS: LazyLock<Option<TypeId>> = LazyLock::new(|| {
+        TypeId::by_name("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps")
+    });
+    *PROPS
+}

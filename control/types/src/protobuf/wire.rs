@@ -2,7 +2,10 @@
 
 use std::borrow::Cow;
 
-use super::Error;
+use super::error::Error;
+
+/// The first bytes of every protobuf body of the API.
+pub const MAGIC: &[u8; 4] = b"k8s\0";
 
 /// Appends a number, seven bits a byte, the lowest first.
 pub fn push_varint(out: &mut Vec<u8>, mut number: u64) {

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::{Key, Value};
+use super::key::Key;
+use super::tree::Value;
 
 /// The members of a JSON object. A vector and not a hash table: objects of the
 /// API have few members, and a linear look over interned keys costs less memory

@@ -9,7 +9,9 @@ use std::borrow::Cow;
 use compact_str::CompactString;
 use rustc_hash::FxHashMap;
 
-use super::{Key, Map, Value};
+use super::key::Key;
+use super::map::Map;
+use super::tree::Value;
 
 /// How deep arrays and objects may nest. Deeper input is refused instead of
 /// using up the stack; no object of the API comes near.
@@ -68,7 +70,27 @@ fn quote(character: char) -> String {
     }
 }
 
-pub(super) fn parse(bytes: &[u8]) -> Result<ParsedJson, Error> {
+impl Value {
+    /// Parses JSON. A key that comes twice keeps its last value.
+    ///
+    /// # Errors
+    /// When the bytes are no JSON text or nest deeper than [`MAX_DEPTH`]; the
+    /// error is worded as Go's decoder words it.
+    pub fn from_slice(bytes: &[u8]) -> Result<Self, Error> {
+        parse(bytes).map(|parsed| parsed.value)
+    }
+
+    /// Parses JSON and reports keys that occur twice within one object, as strict field
+    /// validation does.
+    ///
+    /// # Errors
+    /// As [`Value::from_slice`].
+    pub fn parse(bytes: &[u8]) -> Result<ParsedJson, Error> {
+        parse(bytes)
+    }
+}
+
+fn parse(bytes: &[u8]) -> Result<ParsedJson, Error> {
     // Go replaces invalid UTF-8; that copy is made only when needed. (The lossy
     // conversion alone looks at every character even of valid text.)
     let text = match std::str::from_utf8(bytes) {

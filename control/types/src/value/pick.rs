@@ -3,8 +3,10 @@
 //! A caller that needs three fields of an object of five kilobytes does not pay for the
 //! whole tree: unwanted values are only skipped.
 
+use super::key::Key;
+use super::map::Map;
 use super::parse::{Error, JsonParser, MAX_DEPTH};
-use super::{Key, Map, Value};
+use super::tree::Value;
 
 /// The members to keep, of an object and of nested objects.
 #[derive(Clone, Debug, Default)]

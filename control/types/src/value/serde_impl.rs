@@ -7,7 +7,9 @@ use serde::de::{self, DeserializeOwned, IntoDeserializer, MapAccess, SeqAccess, 
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, forward_to_deserialize_any};
 
-use super::{Key, Map, Value};
+use super::key::Key;
+use super::map::Map;
+use super::tree::Value;
 
 /// A type and a tree do not fit each other.
 #[derive(Debug, thiserror::Error)]

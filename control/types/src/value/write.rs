@@ -2,8 +2,9 @@
 
 use std::io::Write as _;
 
+use super::key::Key;
 use super::parse::plain_until;
-use super::{Key, Value};
+use super::tree::Value;
 
 /// Per byte: 0 if it is literal within a string, otherwise its escape letter (`u` for the
 /// long form).
@@ -24,7 +25,41 @@ static ESCAPE: [u8; 256] = {
     table
 };
 
-pub(super) fn write(value: &Value, out: &mut Vec<u8>) {
+impl Value {
+    /// The value as JSON without white space.
+    #[must_use]
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(256);
+        self.write(&mut out);
+        out
+    }
+
+    /// Appends the value as JSON without white space.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        write(self, out);
+    }
+
+    /// Appends a text as a JSON string.
+    pub fn write_string(text: &str, out: &mut Vec<u8>) {
+        write_string(text, out);
+    }
+
+    /// The value as JSON indented by two blanks.
+    #[must_use]
+    pub fn to_vec_pretty(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(512);
+        write_pretty(self, 0, &mut out);
+        out
+    }
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.to_vec()))
+    }
+}
+
+fn write(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Null => out.extend_from_slice(b"null"),
         Value::Bool(true) => out.extend_from_slice(b"true"),
@@ -60,7 +95,7 @@ pub(super) fn write(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-pub(super) fn write_pretty(value: &Value, depth: usize, out: &mut Vec<u8>) {
+fn write_pretty(value: &Value, depth: usize, out: &mut Vec<u8>) {
     let line = |out: &mut Vec<u8>, depth: usize| {
         out.push(b'\n');
         out.resize(out.len() + 2 * depth, b' ');

@@ -4,7 +4,7 @@ use compact_str::CompactString;
 use granit_parser::{Event, Parser, ScalarStyle, Tag};
 use rustc_hash::FxHashMap;
 
-use super::{PlainScalar, format_float, resolve};
+use super::scalar::{PlainScalar, format_float, resolve};
 use crate::status::quote;
 use crate::value::{Key, MAX_DEPTH, Map, Value};
 

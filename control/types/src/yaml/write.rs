@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::{PlainScalar, format_float, resolve};
+use super::scalar::{PlainScalar, format_float, resolve};
 use crate::value::{Map, Value};
 
 /// The column after which text is broken at the next blank.
