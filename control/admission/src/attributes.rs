@@ -85,14 +85,14 @@ impl Attributes<'_> {
 
     /// Returns the answer to a request that a plugin refuses.
     #[must_use]
-    pub fn refuse(&self, object: &Value, why: &str) -> Status {
+    pub fn refuse(&self, object: &Value, why: impl AsRef<str>) -> Status {
         let name = match (meta::name(object), meta::generate_name(object)) {
             ("", "") => "Unknown",
             ("", prefix) => prefix,
             (name, _) => name,
         };
         let resource = self.served.resource;
-        Status::forbidden(resource.group, resource.plural, name, why)
+        Status::forbidden(resource.group, resource.plural, name, why.as_ref())
     }
 
     /// Returns the value of a namespace's annotation, of the namespace that the request names.

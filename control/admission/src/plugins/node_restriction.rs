@@ -98,7 +98,7 @@ impl NodeRestriction {
         old: Option<&Value>,
     ) -> Result<(), Status> {
         let (cluster, subresource) = (attributes.cluster, attributes.subresource);
-        let refused = |why: String| attributes.refuse(new, &why);
+        let refused = |why: rules::Refusal| attributes.refuse(new, &why);
         let resource = attributes.served.resource;
         let decided = match (resource.group, resource.plural) {
             ("", "pods") => return self.check_pod(attributes, node, new, old),
@@ -111,14 +111,14 @@ impl NodeRestriction {
             ("", "persistentvolumeclaims") => match (subresource, old) {
                 ("status", Some(old)) => claim_status(attributes, node, new, old),
                 ("", Some(old)) => rules::node_gives_claim_back(node, new, old),
-                _ => Err("may only update PVC status".to_owned()),
+                _ => Err("may only update PVC status".into()),
             },
             ("", "persistentvolumes") => volume(attributes, node, new, old),
             ("storage.k8s.io", "csistoragecapacities") => old
                 .map_or(Ok(()), |old| rules::node_publishes_capacity(node, old))
                 .and_then(|()| rules::node_publishes_capacity(node, new)),
             (CERTIFICATES, "podcertificaterequests") => {
-                Err("PodCertificateRequest feature gate is disabled".to_owned())
+                Err("PodCertificateRequest feature gate is disabled".into())
             }
             (CERTIFICATES, "certificatesigningrequests") if old.is_none() => request(node, new),
             ("resource.k8s.io", "resourceslices") if old.is_none() => {
@@ -183,13 +183,15 @@ impl NodeRestriction {
             ("", Some(_)) => Err(format!(
                 "unexpected operation \"UPDATE\", node {} can only create and delete mirror pods",
                 quote(node)
-            )),
+            )
+            .into()),
             ("status", Some(old)) => rules::node_reports_pod(node, new, old)
                 .and_then(|()| self.check_pod_addresses(attributes, node, new, old)),
             (other, _) => Err(format!(
                 "unexpected pod subresource {}, only 'status' and 'eviction' are allowed",
                 quote(other)
-            )),
+            )
+            .into()),
         };
         decided.map_err(|why| attributes.refuse(new, &why))
     }
@@ -239,7 +241,7 @@ fn check_deletion(attributes: &Attributes<'_>, node: &str, object: &Value) -> Re
     let decided = match (resource.group, resource.plural) {
         ("", "pods") => rules::node_ends_pod(node, "delete", object),
         ("", "nodes") => own_node(node, name),
-        ("", "persistentvolumeclaims") => Err("may only update PVC status".to_owned()),
+        ("", "persistentvolumeclaims") => Err("may only update PVC status".into()),
         ("", "persistentvolumes") => rules::node_deletes_volume(node, object),
         ("storage.k8s.io", "csistoragecapacities") => rules::node_publishes_capacity(node, object),
         ("resource.k8s.io", "resourceslices") => of_node(node, object, "delete"),
@@ -389,7 +391,7 @@ fn volume(
                 .object("", "persistentvolumeclaims", &key);
             rules::node_makes_volume(node, new, claim.as_ref())
         }
-        _ => Err("may not update the status of volumes".to_owned()),
+        _ => Err("may not update the status of volumes".into()),
     }
 }
 
@@ -424,7 +426,8 @@ fn claim_status(
         return Err(format!(
             "node {} can only report claims of its pods and volumes",
             quote(node)
-        ));
+        )
+        .into());
     }
     rules::node_reports_claim(node, new, old)
 }
@@ -437,7 +440,8 @@ fn own_node(node: &str, name: &str) -> Result<(), rules::Refusal> {
         "node {} is not allowed to modify node {}",
         quote(node),
         quote(name)
-    ))
+    )
+    .into())
 }
 
 /// What has the name of the node it is about.
@@ -451,9 +455,7 @@ fn own(
     let why = match (group, plural) {
         ("coordination.k8s.io", "leases") if namespace != LEASES => {
             let leases = quote(LEASES);
-            return Err(format!(
-                "can only access leases in the {leases} system namespace"
-            ));
+            return Err(format!("can only access leases in the {leases} system namespace").into());
         }
         ("coordination.k8s.io", "leases") => {
             "can only access node lease with the same name as the requesting node"
@@ -466,7 +468,7 @@ fn own(
     if name == node {
         Ok(())
     } else {
-        Err(why.to_owned())
+        Err(why.into())
     }
 }
 
@@ -474,9 +476,10 @@ fn of_node(node: &str, slice: &Value, verb: &str) -> Result<(), rules::Refusal> 
     if slice.str_at(&["spec", "nodeName"]) == Some(node) {
         return Ok(());
     }
-    Err(format!(
-        "can only {verb} ResourceSlice with the same NodeName as the requesting node"
-    ))
+    Err(
+        format!("can only {verb} ResourceSlice with the same NodeName as the requesting node")
+            .into(),
+    )
 }
 
 /// A request for a certificate that makes an agent must be for this one.
@@ -495,5 +498,5 @@ fn request(node: &str, request: &Value) -> Result<(), rules::Refusal> {
     if asked.cn == wanted {
         return Ok(());
     }
-    Err(format!("can only create a node CSR with CN={wanted}"))
+    Err(format!("can only create a node CSR with CN={wanted}").into())
 }

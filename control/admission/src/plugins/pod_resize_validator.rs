@@ -28,11 +28,11 @@ fn check(attributes: &Attributes<'_>, change: Change<'_>) -> Result<(), Status> 
         return Ok(());
     };
     let node = find_node(attributes, change.new, node)?;
-    rules::check_resize(change.new, &node).map_err(|(cause, why)| {
-        let mut status = attributes.refuse(change.new, &why);
+    rules::check_resize(change.new, &node).map_err(|refusal| {
+        let mut status = attributes.refuse(change.new, &refusal.why);
         if let Some(details) = &mut status.details {
             details.causes.push(Cause {
-                reason: cause.into(),
+                reason: refusal.cause.into(),
                 message: String::new(),
                 field: String::new(),
             });
@@ -60,5 +60,5 @@ pub(super) fn find_node(
     node: &str,
 ) -> Result<Value, Status> {
     let found = attributes.cluster.object("", "nodes", node);
-    found.ok_or_else(|| attributes.refuse(pod, &format!("node {} not found", quote(node))))
+    found.ok_or_else(|| attributes.refuse(pod, format!("node {} not found", quote(node))))
 }

@@ -26,7 +26,7 @@ pub fn growing_claim_class<'a>(new: &'a Value, old: &'a Value) -> Result<Option<
         return Ok(None);
     }
     if old.at("status").text("phase") != "Bound" {
-        return Err("Only bound persistent volume claims can be expanded".to_owned());
+        return Err("Only bound persistent volume claims can be expanded".into());
     }
     let (class, before) = (class_of(new), class_of(old));
     if class.is_empty() || class != before {
@@ -54,7 +54,7 @@ fn class_of(claim: &Value) -> &str {
 }
 
 fn no_growth() -> Refusal {
-    "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize".to_owned()
+    "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize".into()
 }
 
 #[cfg(test)]
@@ -82,7 +82,8 @@ mod tests {
         );
         let pending = claim("1Gi", "Pending", "fast");
         assert!(
-            growing_claim_class(&grown, &pending).is_err_and(|why| why.starts_with("Only bound"))
+            growing_claim_class(&grown, &pending)
+                .is_err_and(|why| why.as_ref().starts_with("Only bound"))
         );
         assert!(growing_claim_class(&grown, &claim("1Gi", "Bound", "")).is_err());
         assert_eq!(

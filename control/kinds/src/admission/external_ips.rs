@@ -28,7 +28,7 @@ pub fn check_external_ips(
     if now.all(|one| before.contains(&one) || is_in_ranges(&one)) {
         return Ok(());
     }
-    Err("Use of external IPs is denied by admission control".to_owned())
+    Err("Use of external IPs is denied by admission control".into())
 }
 
 #[cfg(test)]

@@ -119,8 +119,8 @@ pub fn check_limits(range: &Value, object: &Value, is_claim: bool) -> Option<Ref
     }
     match told.as_slice() {
         [] => None,
-        [one] => Some(one.clone()),
-        more => Some(format!("[{}]", more.join(", "))),
+        [one] => Some(one.as_str().into()),
+        more => Some(format!("[{}]", more.join(", ")).into()),
     }
 }
 
@@ -330,10 +330,11 @@ mod tests {
             {"name": "a", "resources": {"requests": {"cpu": "10m", "memory": "100Mi"}, "limits": {"cpu": "500m", "memory": "500Mi"}}}
         ]}});
         assert_eq!(
-            check_limits(&range(), &pod, false).as_deref(),
+            check_limits(&range(), &pod, false),
             Some(
                 "[minimum cpu usage per Container is 50m, but request is 10m, \
                   cpu max limit to request ratio per Container is 5, but provided ratio is 50.000000]"
+                    .into()
             )
         );
     }
@@ -361,8 +362,10 @@ mod tests {
             |amount: &str| value!({"spec": {"resources": {"requests": {"storage": amount}}}});
         assert_eq!(check_limits(&range, &claim("2Gi"), true), None);
         assert_eq!(
-            check_limits(&range, &claim("3Gi"), true).as_deref(),
-            Some("maximum storage usage per PersistentVolumeClaim is 2Gi, but request is 3Gi")
+            check_limits(&range, &claim("3Gi"), true),
+            Some(
+                "maximum storage usage per PersistentVolumeClaim is 2Gi, but request is 3Gi".into()
+            )
         );
     }
 }

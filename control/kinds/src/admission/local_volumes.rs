@@ -49,7 +49,8 @@ pub fn node_makes_volume(node: &str, volume: &Value, claim: Option<&Value>) -> R
     Err(format!(
         "node {} can only create volumes for claims for which it was selected",
         quote(node)
-    ))
+    )
+    .into())
 }
 
 /// An agent's change of a volume: its size, its class of attributes, and who keeps it.
@@ -80,7 +81,8 @@ pub fn node_changes_volume(node: &str, new: &Value, old: &Value) -> Result<(), R
     Err(format!(
         "node {} can only change size, attributes and finalizers of its volumes",
         quote(node)
-    ))
+    )
+    .into())
 }
 
 /// An agent's deletion of a volume.
@@ -120,7 +122,7 @@ pub fn node_gives_claim_back(node: &str, new: &Value, old: &Value) -> Result<(),
     if node_of_claim(old) == node && is_given_back && same(&rest(new), &rest(old)) {
         return Ok(());
     }
-    Err("may only update PVC status".to_owned())
+    Err("may only update PVC status".into())
 }
 
 /// An agent's report of a claim whose volume is on its node: sizes, conditions and
@@ -153,7 +155,8 @@ pub fn node_publishes_capacity(node: &str, capacity: &Value) -> Result<(), Refus
     Err(format!(
         "node {} can only publish the storage capacity of its own topology",
         quote(node)
-    ))
+    )
+    .into())
 }
 
 fn own_volumes_only(node: &str) -> Refusal {
@@ -161,6 +164,7 @@ fn own_volumes_only(node: &str) -> Refusal {
         "node {} can only write volumes of {DRIVER} on itself",
         quote(node)
     )
+    .into()
 }
 
 #[cfg(test)]

@@ -185,9 +185,7 @@ pub fn node_keeps_its_bounds(
     let shown = quote(node);
     if !changed.is_empty() {
         let list = changed.join(", ");
-        return Err(format!(
-            "node {shown} is not allowed to modify annotations: {list}"
-        ));
+        return Err(format!("node {shown} is not allowed to modify annotations: {list}").into());
     }
     let ranges = |node: &Value| {
         let spec = node.at("spec");
@@ -196,7 +194,7 @@ pub fn node_keeps_its_bounds(
         (spec.text("podCIDR").to_owned(), all)
     };
     if ranges(new) != ranges(old) {
-        return Err(format!("node {shown} is not allowed to modify podCIDRs"));
+        return Err(format!("node {shown} is not allowed to modify podCIDRs").into());
     }
     Ok(())
 }
@@ -238,9 +236,9 @@ pub fn node_reports_addresses(
         };
         if let Some(why) = why {
             let text = quote(text);
-            return Err(format!(
-                "node {shown} is not allowed to report the address {text}: {why}"
-            ));
+            return Err(
+                format!("node {shown} is not allowed to report the address {text}: {why}").into(),
+            );
         }
     }
     Ok(())
@@ -304,9 +302,10 @@ pub fn node_reports_pod_addresses(
     let refused = |ip: &IpAddr, why: &str| {
         let (shown, ip) = (quote(&own.name), ip.to_string());
         let ip = quote(&ip);
-        Err(format!(
-            "node {shown} is not allowed to report the address {ip} of a pod: {why}"
-        ))
+        Err(
+            format!("node {shown} is not allowed to report the address {ip} of a pod: {why}")
+                .into(),
+        )
     };
     if pod.is_empty() && host.is_empty() {
         return Ok(());
@@ -354,7 +353,8 @@ pub fn node_publishes_slice<'a>(
             "the pool {} of driver {} belongs to another node",
             quote(&own.1),
             quote(&own.0)
-        )),
+        )
+        .into()),
     }
 }
 

@@ -62,18 +62,19 @@ pub fn node_makes_pod(node: &str, uid: &str, pod: &Value) -> Result<(), Refusal>
         let mirror = quote(MIRROR);
         return Err(format!(
             "pod does not have {mirror} annotation, node {shown} can only create mirror pods"
-        ));
+        )
+        .into());
     }
     if pod.at("spec").text("nodeName") != node {
-        return Err(format!(
-            "node {shown} can only create pods with spec.nodeName set to itself"
-        ));
+        return Err(
+            format!("node {shown} can only create pods with spec.nodeName set to itself").into(),
+        );
     }
     let can = format!("node {shown} can only create pods with");
     let owner = match meta::owner_references(pod) {
-        [] => return Err(format!("{can} an owner reference set to itself")),
+        [] => return Err(format!("{can} an owner reference set to itself").into()),
         [owner] => owner,
-        _ => return Err(format!("{can} a single owner reference set to itself")),
+        _ => return Err(format!("{can} a single owner reference set to itself").into()),
     };
     let names = (
         owner.text("apiVersion"),
@@ -81,27 +82,23 @@ pub fn node_makes_pod(node: &str, uid: &str, pod: &Value) -> Result<(), Refusal>
         owner.text("name"),
     );
     if names != ("v1", "Node", node) {
-        return Err(format!("{can} an owner reference set to itself"));
+        return Err(format!("{can} an owner reference set to itself").into());
     }
     if !owner.flag("controller") {
-        return Err(format!("{can} a controller owner reference set to itself"));
+        return Err(format!("{can} a controller owner reference set to itself").into());
     }
     if owner.flag("blockOwnerDeletion") {
-        return Err(format!(
-            "node {shown} must not set blockOwnerDeletion on an owner reference"
-        ));
+        return Err(
+            format!("node {shown} must not set blockOwnerDeletion on an owner reference").into(),
+        );
     }
     let given = owner.text("uid");
     if given != uid {
-        return Err(format!(
-            "node {node} UID mismatch: expected {given} got {uid}"
-        ));
+        return Err(format!("node {node} UID mismatch: expected {given} got {uid}").into());
     }
     match referred(pod.at("spec")) {
         None => Ok(()),
-        Some(what) => Err(format!(
-            "node {shown} can not create pods that reference {what}"
-        )),
+        Some(what) => Err(format!("node {shown} can not create pods that reference {what}").into()),
     }
 }
 
@@ -200,7 +197,8 @@ pub fn node_reports_pod(node: &str, new: &Value, old: &Value) -> Result<(), Refu
     if old.at("spec").text("nodeName") != node {
         return Err(format!(
             "node {shown} can only update pod status for pods with spec.nodeName set to itself"
-        ));
+        )
+        .into());
     }
     let labels = |pod: &Value| -> Vec<(String, String)> {
         let mut labels: Vec<_> = meta::labels(pod)
@@ -210,20 +208,16 @@ pub fn node_reports_pod(node: &str, new: &Value, old: &Value) -> Result<(), Refu
         labels
     };
     if labels(new) != labels(old) {
-        return Err(format!(
-            "node {shown} cannot update labels through pod status"
-        ));
+        return Err(format!("node {shown} cannot update labels through pod status").into());
     }
     let status = |field| (new.at("status").at(field), old.at("status").at(field));
     let (now, before) = status("resourceClaimStatuses");
     if !same(now, before) {
-        return Err(format!("node {shown} cannot update resource claim statues"));
+        return Err(format!("node {shown} cannot update resource claim statues").into());
     }
     let (now, before) = status("extendedResourceClaimStatus");
     if !same(now, before) {
-        return Err(format!(
-            "node {shown} cannot update extended resource claim status"
-        ));
+        return Err(format!("node {shown} cannot update extended resource claim status").into());
     }
     Ok(())
 }
@@ -241,9 +235,7 @@ pub fn node_ends_pod(node: &str, verb: &str, pod: &Value) -> Result<(), Refusal>
     } else {
         quote(node)
     };
-    Err(format!(
-        "node {shown} can only {verb} pods with spec.nodeName set to itself"
-    ))
+    Err(format!("node {shown} can only {verb} pods with spec.nodeName set to itself").into())
 }
 
 /// A node's object as its agent makes or changes it.
@@ -267,16 +259,15 @@ pub fn node_writes_node(node: &str, new: &Value, old: Option<&Value>) -> Result<
             Some(_) => format!(
                 "node {shown} is not allowed to update configSource to a new non-nil configSource"
             ),
-        });
+        }
+        .into());
     }
     if old.is_some() && !same(spec.at("taints"), before.at("spec").at("taints")) {
-        return Err(format!("node {shown} is not allowed to modify taints"));
+        return Err(format!("node {shown} is not allowed to modify taints").into());
     }
     let owners = |node: &Value| node.at("metadata").at("ownerReferences").clone();
     if old.is_some() && !same(&owners(new), &owners(before)) {
-        return Err(format!(
-            "node {shown} is not allowed to modify ownerReferences"
-        ));
+        return Err(format!("node {shown} is not allowed to modify ownerReferences").into());
     }
     let labels = |node: &Value| -> BTreeSet<(String, String)> {
         meta::labels(node)
@@ -295,7 +286,8 @@ pub fn node_writes_node(node: &str, new: &Value, old: Option<&Value>) -> Result<
     Err(match old {
         None => format!("node {shown} is not allowed to set the following labels: {list}"),
         Some(_) => format!("is not allowed to modify labels: {list}"),
-    })
+    }
+    .into())
 }
 
 /// Returns whether a label could attract pods that are not meant for the node.
@@ -342,7 +334,8 @@ pub fn node_reports_claim(node: &str, new: &Value, old: &Value) -> Result<(), Re
     Err(format!(
         "node {} is not allowed to update fields other than status.quantity and status.conditions",
         quote(node)
-    ))
+    )
+    .into())
 }
 
 #[cfg(test)]
@@ -369,7 +362,9 @@ mod tests {
         let changed = |path: &[&str], value: Value| {
             let mut pod = mirror();
             pod.set_path(path, value);
-            node_makes_pod("n", "u", &pod).expect_err("it is not allowed")
+            node_makes_pod("n", "u", &pod)
+                .expect_err("it is not allowed")
+                .to_string()
         };
         let cases: &[(&[&str], Value, &str)] = &[
             (
@@ -413,7 +408,7 @@ mod tests {
         }
         assert_eq!(
             node_makes_pod("n", "v", &mirror()),
-            Err("node n UID mismatch: expected u got v".to_owned())
+            Err("node n UID mismatch: expected u got v".into())
         );
     }
 
@@ -440,7 +435,7 @@ mod tests {
         let tainted = value!({"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}});
         assert_eq!(
             node_writes_node("n", &plain, Some(&tainted)),
-            Err("node \"n\" is not allowed to modify taints".to_owned())
+            Err("node \"n\" is not allowed to modify taints".into())
         );
     }
 

@@ -67,8 +67,7 @@ pub fn check_node_selector(
     for (key, value) in wanted {
         if own.has(key) && own.text(key) != value {
             return Err(
-                "pod node label selector conflicts with its namespace node label selector"
-                    .to_owned(),
+                "pod node label selector conflicts with its namespace node label selector".into(),
             );
         }
     }
@@ -80,9 +79,7 @@ pub fn check_node_selector(
     if !allowed.is_empty()
         && asked.any(|(key, value)| allowed.get(&key).is_none_or(|one| one != value))
     {
-        return Err(
-            "pod node label selector labels conflict with its namespace whitelist".to_owned(),
-        );
+        return Err("pod node label selector labels conflict with its namespace whitelist".into());
     }
     Ok(())
 }
@@ -106,7 +103,7 @@ mod tests {
         assert!(select_nodes(&mut other, &wanted).is_err());
         let allowed = read_node_selector("zone=a,disk=ssd").expect("a selector");
         let why = check_node_selector(&pod, &wanted, &allowed).expect_err("x is not allowed");
-        assert!(why.ends_with("whitelist"));
+        assert!(why.to_string().ends_with("whitelist"));
         assert_eq!(
             read_node_selector("a").expect_err("no value").to_string(),
             "invalid selector: [a]"

@@ -62,7 +62,8 @@ pub fn assign_priority(pod: &mut Value, priority: &Priority) -> Result<(), Refus
         return Err(format!(
             "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed {} from the given PriorityClass name",
             priority.value
-        ));
+        )
+        .into());
     }
     spec.put("priority", priority.value);
     if let Some(policy) = &priority.preemption {
@@ -70,7 +71,8 @@ pub fn assign_priority(pod: &mut Value, priority: &Priority) -> Result<(), Refus
         if spec.has("preemptionPolicy") && given != policy {
             return Err(format!(
                 "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority admission controller computed {policy} from the given PriorityClass name"
-            ));
+            )
+            .into());
         }
         spec.put("preemptionPolicy", policy.as_str());
     }
@@ -113,7 +115,10 @@ mod tests {
     fn a_pod_may_not_choose_its_own_number() {
         let mut pod = value!({"spec": {"priority": 7}});
         let refused = assign_priority(&mut pod, &Priority::without_class());
-        assert!(refused.is_err_and(|why| why.starts_with("the integer value of priority (7)")));
+        assert!(refused.is_err_and(|why| {
+            why.as_ref()
+                .starts_with("the integer value of priority (7)")
+        }));
     }
 
     #[test]

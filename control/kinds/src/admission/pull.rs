@@ -41,9 +41,7 @@ pub fn check_always_pull(pod: &Value, old: Option<&Value>) -> Result<(), Refusal
     }
     let refused = |field: String, found: &str| {
         let found = quote(found);
-        Err(format!(
-            "{field}: Unsupported value: {found}: supported values: \"{ALWAYS}\""
-        ))
+        Err(format!("{field}: Unsupported value: {found}: supported values: \"{ALWAYS}\"").into())
     };
     let spec = pod.at("spec");
     for list in LISTS {
@@ -88,7 +86,7 @@ mod tests {
         }});
         let old = pod.clone();
         assert_eq!(
-            check_always_pull(&pod, None).expect_err("never"),
+            check_always_pull(&pod, None).expect_err("never").as_ref(),
             "spec.initContainers[0].imagePullPolicy: Unsupported value: \"Never\": supported values: \"Always\""
         );
         always_pull(&mut pod, Some(&old));

@@ -9,8 +9,15 @@ use super::refusal::Refusal;
 use crate::quota;
 use crate::tree::{Read, same};
 
-/// The reason of a rejected resize: the machine-readable cause and the message.
-pub type ResizeRefusal = (&'static str, Refusal);
+/// The reason of a rejected resize.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct ResizeRefusal {
+    /// The machine-readable cause.
+    pub cause: &'static str,
+    /// The message.
+    pub why: Refusal,
+}
 
 /// Checks that a resized pod still fits its node.
 ///
@@ -22,7 +29,10 @@ pub fn check_resize(pod: &Value, node: &Value) -> Result<(), ResizeRefusal> {
     if !matches!(system, "" | "linux") {
         let (name, system) = (quote(meta.text("name")), quote(system));
         let why = format!("pod resize is only supported on linux nodes, node {name} is {system}");
-        return Err(("UnsupportedPlatform", why));
+        return Err(ResizeRefusal {
+            cause: "UnsupportedPlatform",
+            why: why.into(),
+        });
     }
     let asked = quota::requests_of(pod);
     let mut missing = Vec::new();
@@ -52,7 +62,10 @@ pub fn check_resize(pod: &Value, node: &Value) -> Result<(), ResizeRefusal> {
     }
     let missing = missing.join("; ");
     let why = format!("node didn't have enough allocatable resources: {missing}");
-    Err(("NodeCapacity", why))
+    Err(ResizeRefusal {
+        cause: "NodeCapacity",
+        why: why.into(),
+    })
 }
 
 /// Returns the features that a node must declare for an update of one of its pods.
@@ -96,7 +109,8 @@ pub fn check_features(features: &[&str], node: &Value) -> Result<(), Refusal> {
         "pod update requires features {} which are not available on node {}",
         missing.join(", "),
         quote(node.at("metadata").text("name"))
-    ))
+    )
+    .into())
 }
 
 #[cfg(test)]
@@ -120,11 +134,14 @@ mod tests {
         assert_eq!(check_resize(&pod("2"), &node("linux")), Ok(()));
         assert_eq!(
             check_resize(&pod("2500m"), &node("linux")),
-            Err(("NodeCapacity", "node didn't have enough allocatable resources: cpu, requested: 2500, allocatable: 2000".to_owned()))
+            Err(ResizeRefusal {
+                cause: "NodeCapacity",
+                why: "node didn't have enough allocatable resources: cpu, requested: 2500, allocatable: 2000".into(),
+            })
         );
-        let (cause, why) = check_resize(&pod("1"), &node("windows")).expect_err("windows");
+        let refusal = check_resize(&pod("1"), &node("windows")).expect_err("windows");
         assert_eq!(
-            (cause, &*why),
+            (refusal.cause, refusal.why.as_ref()),
             (
                 "UnsupportedPlatform",
                 r#"pod resize is only supported on linux nodes, node "n" is "windows""#
@@ -142,7 +159,7 @@ mod tests {
         let node = value!({"metadata": {"name": "n"}, "status": {"declaredFeatures": []}});
         assert_eq!(
             check_features(&features, &node),
-            Err(r#"pod update requires features InPlacePodVerticalScalingInitContainers which are not available on node "n""#.to_owned())
+            Err(r#"pod update requires features InPlacePodVerticalScalingInitContainers which are not available on node "n""#.into())
         );
         let node =
             value!({"status": {"declaredFeatures": ["InPlacePodVerticalScalingInitContainers"]}});

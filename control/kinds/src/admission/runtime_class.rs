@@ -35,7 +35,8 @@ pub fn apply_runtime_class(pod: &mut Value, class: &Value) -> Result<(), Refusal
                         "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {}; pod.spec.nodeSelector[{key}] = {}",
                         wanted.as_text(),
                         selector.text(key)
-                    ));
+                    )
+                    .into());
                 }
                 selector.put(key, wanted.clone());
             }

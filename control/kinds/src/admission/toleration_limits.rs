@@ -78,7 +78,8 @@ pub fn check_tolerations(pod: &Value, allowed: &[Value], scope: &str) -> Result<
     }
     Err(format!(
         "pod tolerations (possibly merged with namespace default tolerations) conflict with its {scope} whitelist"
-    ))
+    )
+    .into())
 }
 
 /// Whether `wide` tolerates all that `narrow` does.
@@ -131,7 +132,8 @@ mod tests {
             .expect("a list");
         let why = check_tolerations(&pod, &narrow, "cluster").expect_err("wider than allowed");
         assert!(
-            why.ends_with("conflict with its cluster whitelist"),
+            why.as_ref()
+                .ends_with("conflict with its cluster whitelist"),
             "{why}"
         );
         check_tolerations(&pod, &[], "cluster").expect("nothing is said");

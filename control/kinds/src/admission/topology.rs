@@ -23,7 +23,8 @@ pub fn check_anti_affinity(pod: &Value) -> Result<(), Refusal> {
         None => Ok(()),
         Some(key) => Err(format!(
             "affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey {key} but only key {HOST} is allowed"
-        )),
+        )
+        .into()),
     }
 }
 
@@ -43,7 +44,9 @@ mod tests {
         };
         check_anti_affinity(&pod(HOST)).expect("a node");
         assert_eq!(
-            check_anti_affinity(&pod("zone")).expect_err("a zone"),
+            check_anti_affinity(&pod("zone"))
+                .expect_err("a zone")
+                .as_ref(),
             "affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey zone but only key kubernetes.io/hostname is allowed"
         );
     }

@@ -87,16 +87,16 @@ pub fn assess(
         }
         if let Some(measure) = measure(group, plural) {
             (measure.constraints)(&limited, request.new)
-                .map_err(|why| format!("failed quota: {name}: {why}"))?;
+                .map_err(|why| Refusal::from(format!("failed quota: {name}: {why}")))?;
         }
         let used = status.at("used");
         if limited.iter().any(|name| !used.has(name)) {
             let mut limited = limited;
             limited.sort_unstable();
             let limited = limited.join(",");
-            return Err(Unpaid::Refused(format!(
-                "status unknown for quota: {name}, resources: {limited}"
-            )));
+            return Err(Unpaid::Refused(
+                format!("status unknown for quota: {name}, resources: {limited}").into(),
+            ));
         }
         covered.extend(limited);
         concerned.push(quota);
@@ -108,9 +108,9 @@ pub fn assess(
     let negative = takes.negative();
     if !negative.is_empty() {
         let negative = negative.join(",");
-        return Err(Unpaid::Refused(format!(
-            "quota usage is negative for resource(s): {negative}"
-        )));
+        return Err(Unpaid::Refused(
+            format!("quota usage is negative for resource(s): {negative}").into(),
+        ));
     }
     let had = request
         .old
@@ -140,9 +140,9 @@ pub fn assess(
     names.retain(|name| !covered.contains(&name.as_str()));
     if !names.is_empty() {
         let names = names.join(",");
-        return Err(Unpaid::Refused(format!(
-            "insufficient quota to consume: {names}"
-        )));
+        return Err(Unpaid::Refused(
+            format!("insufficient quota to consume: {names}").into(),
+        ));
     }
     let mut open = limits.scopes(group, plural, request.new);
     if !open.is_empty() {
@@ -198,7 +198,8 @@ pub fn pay(quota: &Value, charge: &Charge) -> Result<Option<Value>, Refusal> {
                 asked.show(&beyond),
                 used.show(&beyond),
                 hard.show(&beyond)
-            ));
+            )
+            .into());
         }
     }
     Ok(Some(sum.to_value()))

@@ -9,7 +9,7 @@ use crate::tree::Read as _;
 const NO_LIMITS: Limits = Limits(Vec::new());
 
 fn refused(why: &str) -> Result<Vec<Charge>, Unpaid> {
-    Err(Unpaid::Refused(why.to_owned()))
+    Err(Unpaid::Refused(why.into()))
 }
 
 fn now() -> jiff::Timestamp {

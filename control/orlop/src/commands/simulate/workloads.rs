@@ -225,7 +225,7 @@ fn prepared(pod: Value, objects: &ObjectSet) -> Result<Value, Error> {
             Priority::from_class(class)
         }
     };
-    assign_priority(&mut pod, &priority).map_err(refused)?;
+    assign_priority(&mut pod, &priority).map_err(|why| refused(why.into()))?;
     default_tolerations(&mut pod, Stay::default());
     (kind.prepare_create)(&mut pod);
     let errors = (kind.validate_create)(&pod);
