@@ -14,12 +14,12 @@ use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
 use crate::driver::NAME;
+use crate::driver::{NAMESPACE, NODE_KEY};
 use crate::error::{Error, Result};
 use crate::provision::{parameters, quantity, topology};
 use crate::shared::LoopContext;
 use crate::standby::Duty;
 use crate::views::{STORAGE_CAPACITIES, StorageCapacity, StorageClass};
-use crate::{NAMESPACE, NODE_KEY};
 
 /// How often the driver is asked, besides after each change.
 const EVERY: Duration = Duration::from_secs(60);

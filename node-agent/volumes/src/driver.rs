@@ -11,6 +11,12 @@ use tonic::transport::{Channel, Endpoint, Uri};
 /// Name of the driver.
 pub const NAME: &str = "csi.orlop.dev";
 
+/// Topology key and node label by which a volume belongs to a node.
+pub const NODE_KEY: &str = "topology.csi.orlop.dev/node";
+
+/// Namespace of CSIStorageCapacity objects and of stock sidecars' leases.
+pub const NAMESPACE: &str = "kube-system";
+
 /// How long a call may take: copies of whole volumes are among them.
 const PATIENCE: Duration = Duration::from_secs(300);
 

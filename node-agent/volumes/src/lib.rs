@@ -43,28 +43,16 @@ use control_supervise::task;
 use node_agent_informers::Informers;
 use tokio_util::sync::CancellationToken;
 
-pub use driver::{CallError, Driver, NAME};
+pub use driver::{CallError, Driver, NAME, NAMESPACE, NODE_KEY};
 pub use fill::ClassFill;
 use shared::LoopContext;
+pub use shared::{Fills, Grown};
 
 /// The CSIDriver object.
 pub const DRIVER: &str = include_str!("../../../csi/deploy/driver.yaml");
 
 /// The kinds of volume snapshots, and what nodes may write of them.
 pub const SNAPSHOT_KINDS: &str = include_str!("manifests/snapshots.yaml");
-
-/// Topology key and node label by which a volume belongs to a node.
-pub const NODE_KEY: &str = "topology.csi.orlop.dev/node";
-
-/// Namespace of CSIStorageCapacity objects and of stock sidecars' leases.
-pub const NAMESPACE: &str = "kube-system";
-
-/// Returns how full each class is, as its driver measured it last.
-pub type Fills = Arc<dyn Fn() -> Vec<ClassFill> + Send + Sync>;
-
-/// Is called with namespace and name of each claim whose file system is to take what its
-/// volume has become.
-pub type Grown = Arc<dyn Fn(&str, &str) + Send + Sync>;
 
 /// Settings of the loops.
 #[derive(Clone)]

@@ -1,6 +1,7 @@
 //! What the loops share: the client, caches, the driver, and who is told of what.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -17,9 +18,9 @@ use tokio::sync::Notify;
 
 use crate::driver::{Driver, NAME};
 use crate::error::{Error, Result};
+use crate::fill::ClassFill;
 use crate::standby::Standby;
 use crate::views::{AttributesClass, Claim, SecretReference, StorageClass, Volume};
-use crate::{Fills, Grown};
 
 /// Longest wait between attempts at one object.
 const LONGEST_DELAY: Duration = Duration::from_secs(300);
@@ -45,6 +46,13 @@ impl Key {
         }
     }
 }
+
+/// Returns how full each class is, as its driver measured it last.
+pub type Fills = Arc<dyn Fn() -> Vec<ClassFill> + Send + Sync>;
+
+/// Is called with namespace and name of each claim whose file system is to take what its
+/// volume has become.
+pub type Grown = Arc<dyn Fn(&str, &str) + Send + Sync>;
 
 /// What all loops share.
 pub struct LoopContext {

@@ -11,7 +11,7 @@ use control_client::resources;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::NAMESPACE;
+use crate::driver::NAMESPACE;
 use crate::shared::LoopContext;
 
 /// How often leases are read.

@@ -8,7 +8,7 @@ use node_agent_informers::SharedView;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::driver::NAME;
+use crate::driver::{NAME, NODE_KEY};
 
 /// A list of resources, of which only the storage is read.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -147,7 +147,7 @@ impl Volume {
             let expressions = term["matchExpressions"].as_array();
             expressions.into_iter().flatten().any(|it| {
                 let values = it["values"].as_array();
-                it["key"] == crate::NODE_KEY
+                it["key"] == NODE_KEY
                     && it["operator"] == "In"
                     && values.is_some_and(|values| values.iter().any(|value| value == node))
             })

@@ -94,10 +94,7 @@ fn read(root: &Path, folder: &Path, texts: &mut BTreeMap<Module, String>) {
             continue;
         }
         let text = std::fs::read_to_string(&path).expect("source");
-        let product = text
-            .split("\n#[cfg(test)]\nmod ")
-            .next()
-            .unwrap_or_default();
+        let product = crate::sources::without_tests(&text);
         let lines = product
             .lines()
             .map(|line| line.split("//").next().unwrap_or_default());

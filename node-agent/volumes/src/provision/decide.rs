@@ -6,8 +6,7 @@ use csi_api as api;
 use serde_json::{Value, json};
 
 use super::parameters::{self, ParameterError, Parameters};
-use crate::NODE_KEY;
-use crate::driver::NAME;
+use crate::driver::{NAME, NODE_KEY};
 use crate::error::{Error, Result};
 use crate::views::{AttributesClass, Claim, DataSource, StorageClass, Volume};
 
