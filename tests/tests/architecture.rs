@@ -629,7 +629,11 @@ const UNSUPERVISED: &[(&str, usize, &str)] = &[
     ),
     ("control/apiserver/src/listen/mod.rs", 2, "connections"),
     ("control/proxy/src/upgrade.rs", 2, "connections"),
-    ("control/registry/src/allocate/mod.rs", 1, "one write"),
+    (
+        "control/registry/src/allocate/allocation.rs",
+        1,
+        "one write",
+    ),
     ("control/registry/src/allocate/ports.rs", 1, "one write"),
     (
         "control/controllers/src/context.rs",
@@ -814,11 +818,8 @@ const UNSUPERVISED: &[(&str, usize, &str)] = &[
         2,
         "supervised before they are spawned",
     ),
-    (
-        "node-agent/pods/src/manager.rs",
-        2,
-        "one write, and one sweep",
-    ),
+    ("node-agent/pods/src/manager.rs", 1, "one write"),
+    ("node-agent/pods/src/manager/orphans.rs", 1, "one sweep"),
     ("node-agent/probes/src/http_get.rs", 1, "a connection"),
     (
         "node-agent/resource-managers/src/dra/plugins.rs",

@@ -81,7 +81,7 @@ pub async fn run(
                 let Some(change) = change else { break };
                 mirrors.note(&change);
                 apply(&shared, &mut workers, &done, change);
-                mirrors.tell(&statics, &workers);
+                mirrors.tell_workers(&statics, &workers);
             }
             changed = statics.changed() => {
                 if changed.is_err() {
@@ -89,7 +89,7 @@ pub async fn run(
                 }
                 let now = statics.borrow_and_update().clone();
                 apply_statics(&shared, &mut workers, &done, &now);
-                mirrors.tell(&statics, &workers);
+                mirrors.tell_workers(&statics, &workers);
             }
             () = tokio::time::sleep_until(mirrors.due.into()), if synced => {
                 mirrors.due = Instant::now() + MIRRORS_EVERY;

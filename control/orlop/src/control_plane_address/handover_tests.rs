@@ -23,6 +23,9 @@ const SHARED: &str = "10.9.0.100";
 const SAMPLE: Duration = Duration::from_millis(2);
 /// The longest wait for a change.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest time without a holder. A server that leaves says so, and is not missed only after
+/// its silence; machines of test runs are busy.
+const WITHOUT_HOLDER: Duration = Duration::from_secs(2);
 
 /// The stages of a server's end.
 #[derive(Clone, Default)]
@@ -30,6 +33,8 @@ struct Stages {
     shutdown: CancellationToken,
     draining: CancellationToken,
     drained: CancellationToken,
+    /// The machine is switched off: its end of the link goes.
+    off: CancellationToken,
 }
 
 /// A server acquires the address or loses it.
@@ -61,6 +66,7 @@ fn serve(server: usize, pki: &Path, stages: &Stages, changes: &mpsc::Sender<Chan
         .enable_all()
         .build()
         .expect("a runtime");
+    let off = &stages.off;
     runtime.block_on(async {
         let options = Options {
             control_plane_address: Some(SHARED.parse().expect("an address")),
@@ -106,6 +112,7 @@ fn serve(server: usize, pki: &Path, stages: &Stages, changes: &mpsc::Sender<Chan
         }
         sample();
     });
+    runtime.block_on(off.cancelled());
 }
 
 #[test]
@@ -122,7 +129,9 @@ fn a_server_that_ends_keeps_the_address_while_clients_leave_and_never_shares_it(
     let (linked, link) = mpsc::channel::<()>();
     thread::scope(|scope| {
         // Servers end when an assertion fails, too.
-        let _ends = stages.clone().map(|it| it.drained.drop_guard());
+        let _ends = stages
+            .clone()
+            .map(|it| (it.drained.drop_guard(), it.off.drop_guard()));
         let (first_changed, second_changed) = (changed.clone(), changed);
         let (first, second) = (&stages[0], &stages[1]);
         scope.spawn(move || {
@@ -164,10 +173,7 @@ fn a_server_that_ends_keeps_the_address_while_clients_leave_and_never_shares_it(
             "after the release: {taken:?}"
         );
         let without = taken.at - released.at;
-        assert!(
-            without < Duration::from_millis(400),
-            "nobody has it for {without:?}"
-        );
+        assert!(without < WITHOUT_HOLDER, "nobody has it for {without:?}");
     });
 }
 

@@ -21,7 +21,7 @@ pub struct AllocationScope<'a> {
 }
 
 impl<'a> AllocationScope<'a> {
-    pub fn of(storage: &'a Storage, dry_run: bool) -> Self {
+    pub fn new(storage: &'a Storage, dry_run: bool) -> Self {
         Self {
             storage: Some(storage),
             dry_run,

@@ -127,7 +127,7 @@ impl Allocators {
         if !is_service(served) {
             return Ok(self.nothing());
         }
-        let place = AllocationScope::of(storage, dry_run);
+        let place = AllocationScope::new(storage, dry_run);
         let mut held = self.hold(storage);
         let mut fresh = false;
         for _ in 0..ATTEMPTS {
@@ -185,7 +185,7 @@ impl Allocators {
         if !is_service(served) {
             return Ok(self.nothing());
         }
-        let place = AllocationScope::of(storage, dry_run);
+        let place = AllocationScope::new(storage, dry_run);
         let mut allocation = if may_have_ports(new) {
             let mut first = new.clone();
             if let Ok(allocation) = self.settle(&place, held, &mut first, Some(old)) {

@@ -41,13 +41,15 @@ fn read_message(
         match numbers.by_number(number) {
             Entry::None => reader.skip(wire)?,
             Entry::Group { of: inner, at } => {
-                let bytes = wire.bytes().map_err(|e| e.of(inner.get().go_name()))?;
+                let bytes = wire
+                    .bytes()
+                    .map_err(|e| e.with_field(inner.get().go_name()))?;
                 read_message(WireReader(bytes), inner, outer, base + at, map, depth + 1)?;
             }
             Entry::Member(at) => {
                 if let Some(member) = plan(outer).members.get(base + at) {
                     read_member(member, wire, map, depth + 1)
-                        .map_err(|error| error.of(&go_name(member, of)))?;
+                        .map_err(|error| error.with_field(&go_name(member, of)))?;
                 }
             }
         }

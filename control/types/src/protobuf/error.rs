@@ -66,7 +66,7 @@ pub enum Error {
 
 impl Error {
     /// Says which field it was, by its name in Go.
-    pub(super) fn of(self, name: &str) -> Self {
+    pub(super) fn with_field(self, name: &str) -> Self {
         match self {
             Self::WireType { wire, field } if field.is_empty() => Self::WireType {
                 wire,

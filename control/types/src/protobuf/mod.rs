@@ -52,7 +52,8 @@ impl<'a> Envelope<'a> {
         while let Some((number, wire)) = reader.field("Unknown")? {
             match number {
                 1 => {
-                    let mut inner = WireReader(wire.bytes().map_err(|error| error.of("TypeMeta"))?);
+                    let mut inner =
+                        WireReader(wire.bytes().map_err(|error| error.with_field("TypeMeta"))?);
                     while let Some((number, wire)) = inner.field("TypeMeta")? {
                         match number {
                             1 => out.version = plain(wire, "APIVersion")?,
@@ -61,7 +62,7 @@ impl<'a> Envelope<'a> {
                         }
                     }
                 }
-                2 => out.raw = wire.bytes().map_err(|error| error.of("Raw"))?,
+                2 => out.raw = wire.bytes().map_err(|error| error.with_field("Raw"))?,
                 _ => {}
             }
         }
@@ -106,7 +107,7 @@ pub fn decode(bytes: &[u8]) -> Result<Value, Error> {
 }
 
 fn plain<'a>(wire: wire::Wire<'a>, field: &str) -> Result<&'a str, Error> {
-    let bytes = wire.bytes().map_err(|error| error.of(field))?;
+    let bytes = wire.bytes().map_err(|error| error.with_field(field))?;
     std::str::from_utf8(bytes).map_err(|error| Error::Value(error.to_string()))
 }
 

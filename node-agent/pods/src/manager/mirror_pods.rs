@@ -46,7 +46,7 @@ impl MirrorPods {
     }
 
     /// Tells static pods of their mirrors.
-    pub fn tell(
+    pub fn tell_workers(
         &self,
         statics: &watch::Receiver<StaticPods>,
         workers: &FxHashMap<String, WorkerHandle>,
