@@ -112,6 +112,8 @@ mod tests {
             listener.send_to(&bytes, to).await.expect("sent");
         }
 
+        // The runtime has heard of what arrived.
+        listener.readable().await.expect("datagrams");
         let mut events = Vec::new();
         for _ in 0..4 {
             events.push(match inbox.next().await {
