@@ -33,20 +33,20 @@ pub enum PacketVerdict {
     Pass = 0,
     /// It belongs to no flow: it may begin one.
     Unknown = 1,
-    /// It is translated to [`Work::to`], and continues.
+    /// It is translated to [`Work::to`](super::Work::to), and continues.
     Translate = 2,
-    /// It gets [`Work::to`], and the program sends it there.
+    /// It gets [`Work::to`](super::Work::to), and the program sends it there.
     Forward = 3,
     /// It is an ICMP error about a packet of a flow: it gets what belongs to
-    /// [`Work::entry`], and the program sends it.
+    /// [`Work::entry`](super::Work::entry), and the program sends it.
     TranslateError = 4,
-    /// It is dropped for [`Work::counter`].
+    /// It is dropped for [`Work::counter`](super::Work::counter).
     Drop = 5,
     /// Its sender is notified that nothing serves.
     Refuse = 6,
-    /// It is sent in an outer header to [`Work::to`]'s destination.
+    /// It is sent in an outer header to [`Work::to`](super::Work::to)'s destination.
     Encapsulate = 7,
-    /// It is sent unchanged, except for the hop count, to the machine of [`Work::to`]'s
+    /// It is sent unchanged, except for the hop count, to the machine of [`Work::to`](super::Work::to)'s
     /// destination: nodes that disagree temporarily would otherwise send it to and fro.
     Link = 8,
 }
