@@ -2,7 +2,7 @@
 //! the tables and of definitions only, so that nobody can fill the memory with
 //! paths of their own making, and counting a request allocates nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
@@ -338,7 +338,8 @@ impl RequestCounts {
         self.handshakes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Writes all of them, with those of storage among them.
+    /// Writes all of them, with those of storage among them. Where the dry run value is no label,
+    /// requests and their dry runs are one series.
     pub(crate) fn write(&self, storage: &StorageCounts, page: &mut Page) {
         let requests = sorted(&self.requests, Key::labels);
         totals(&requests, page);
@@ -360,13 +361,26 @@ impl RequestCounts {
             ),
         ] {
             page.family(name, Kind::Histogram, help);
-            for (key, counts) in &requests {
-                let histogram = of(&counts.inner.lock().unwrap_or_else(PoisonError::into_inner));
+            let has_dry_run = name == "apiserver_request_duration_seconds";
+            let is_one_series = |(a, _): &(Key, _), (b, _): &(Key, _)| {
+                a.labels() == b.labels() && (!has_dry_run || a.dry_run == b.dry_run)
+            };
+            for series in requests.chunk_by(is_one_series) {
+                let histograms = series.iter().map(|(_, counts)| {
+                    of(&counts.inner.lock().unwrap_or_else(PoisonError::into_inner))
+                });
+                let histogram = histograms.reduce(|mut all, one| {
+                    all.merge(&one);
+                    all
+                });
+                let (Some((key, _)), Some(histogram)) = (series.first(), histogram) else {
+                    continue;
+                };
                 if histogram.count() == 0 {
                     continue;
                 }
                 let labels = key.labels();
-                if name == "apiserver_request_duration_seconds" {
+                if has_dry_run {
                     let [component, rest @ ..] = labels;
                     let mut all = vec![component, ("dry_run", key.dry_run)];
                     all.extend(rest);
@@ -499,10 +513,16 @@ fn terminations(requests: &[(Key, Arc<Counts>)], page: &mut Page) {
         Kind::Counter,
         "Number of requests which apiserver terminated in self-defense.",
     );
-    for (key, counts) in requests {
-        let ended = {
+    for series in requests.chunk_by(|(a, _), (b, _)| a.labels() == b.labels()) {
+        let mut ended: BTreeMap<u16, u64> = BTreeMap::new();
+        for (_, counts) in series {
             let inner = counts.inner.lock().unwrap_or_else(PoisonError::into_inner);
-            inner.ended.clone()
+            for (code, count) in &inner.ended {
+                *ended.entry(*code).or_default() += count;
+            }
+        }
+        let Some((key, _)) = series.first() else {
+            continue;
         };
         for (code, count) in ended {
             let code = code.to_string();
@@ -610,6 +630,44 @@ mod tests {
         ] {
             assert!(page.contains(line), "no {line} in\n{page}");
         }
+    }
+
+    #[test]
+    fn a_dry_run_is_a_series_of_its_own_only_where_it_is_a_label() {
+        let counts = RequestCounts::default();
+        let dry_run = Key {
+            dry_run: "All",
+            ..KEY
+        };
+        for key in [KEY, dry_run] {
+            counts.done(
+                key,
+                RequestOutcome {
+                    code: 429,
+                    took: Duration::from_millis(30),
+                    waited: Duration::ZERO,
+                    size: Some(1000),
+                    terminated: true,
+                },
+            );
+        }
+        let page = page(&counts);
+        let labels = "component=\"apiserver\",group=\"apps\",resource=\"deployments\",scope=\"resource\",subresource=\"\",verb=\"GET\",version=\"v1\"}";
+        for line in [
+            format!("apiserver_request_sli_duration_seconds_count{{{labels} 2"),
+            format!("apiserver_response_sizes_sum{{{labels} 2000"),
+            format!("apiserver_request_terminations_total{{code=\"429\",{labels} 2"),
+        ] {
+            assert!(page.contains(&line), "no {line} in\n{page}");
+        }
+        let samples = page.lines().filter(|line| !line.starts_with('#'));
+        let mut series: Vec<&str> = samples
+            .filter_map(|line| Some(line.rsplit_once(' ')?.0))
+            .collect();
+        let all = series.len();
+        series.sort_unstable();
+        series.dedup();
+        assert_eq!(series.len(), all, "a series stands twice in\n{page}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! query of rules and dashboards.
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::Path,
     process::{Child, Command, Stdio},
@@ -48,6 +49,10 @@ pub fn run(cluster: &Cluster) -> Result<(), Failure> {
         .arg("--log.level=warn");
     let _prometheus = Ended(start(&mut prometheus, &dir.path().join("log"))?);
 
+    let command = |program: &str, arguments: &[&str]| -> Result<String, Failure> {
+        let output = netns::command(&network, program).args(arguments).output()?;
+        Ok(String::from_utf8(output.stdout)?)
+    };
     let get = |path: &str, query: &str| -> Result<Value, Failure> {
         let mut curl = netns::command(&network, "curl");
         curl.args(["--silent", "--get", "--data-urlencode"])
@@ -60,11 +65,8 @@ pub fn run(cluster: &Cluster) -> Result<(), Failure> {
     };
     let counted = eventually("both targets to be scraped", 60, || {
         // `rate` needs two samples.
-        let data = get(
-            "query",
-            "min(count_over_time(up[5m]) * min_over_time(up[5m]))",
-        )
-        .map_err(|error| log_beside(error, dir.path()))?;
+        let data = get("query", "min(sum_over_time(up[5m]))")
+            .map_err(|error| log_beside(error, dir.path()))?;
         let least = &data["result"][0]["value"][1];
         let targets = get("query", "count(up)")?;
         let targets = &targets["result"][0]["value"][1];
@@ -77,6 +79,16 @@ pub fn run(cluster: &Cluster) -> Result<(), Failure> {
         )
     });
     counted.map_err(|error| log_beside(error, dir.path()))?;
+    for page in [
+        command("curl", &["--silent", "http://127.0.0.1:10249/metrics"])?,
+        cluster.kubectl("get --raw /metrics")?,
+    ] {
+        let repeated = repeated_series(&page);
+        ensure(
+            repeated.is_empty(),
+            format!("series that a page has twice: {repeated:#?}"),
+        )?;
+    }
 
     let rules = get("rules", "")?;
     let rules = rules["groups"][0]["rules"].as_array();
@@ -138,6 +150,16 @@ scrape_configs:
         dir = dir.display(),
         port = subset["ports"][0]["port"],
     ))
+}
+
+/// Returns the series of a page that it has more than once; Prometheus drops all but one of them.
+fn repeated_series(page: &str) -> BTreeSet<&str> {
+    let samples = page.lines().filter(|line| !line.starts_with('#'));
+    let mut seen = BTreeSet::new();
+    samples
+        .filter_map(|line| Some(line.rsplit_once(' ')?.0))
+        .filter(|series| !seen.insert(*series))
+        .collect()
 }
 
 /// Returns the queries of the chart's dashboards, for all instances.
