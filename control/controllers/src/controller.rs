@@ -1,4 +1,4 @@
-//! What starts a controller.
+//! A controller and its start.
 
 use futures::future::BoxFuture;
 

@@ -1,4 +1,4 @@
-//! How much may be done for one pod.
+//! Limits of the work for one pod.
 
 /// How much may still be done for one pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

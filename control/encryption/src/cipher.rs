@@ -1,4 +1,4 @@
-//! What every way to encrypt values has.
+//! The interface of all ciphers.
 
 use crate::error::Error;
 

@@ -1,4 +1,4 @@
-//! What the writes that precede a binding work with.
+//! Dependencies of the PreBind writes.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Values that tell whether they are whole, and whose.
+//! Map values with a checksum over key and value, by which a reader notices a torn write and an entry
+//! that now belongs to another key.
 
 use crate::Plain;
 

@@ -1,4 +1,4 @@
-//! What tests of several tables go through.
+//! Fixtures of the tests.
 
 use crate::{Port, Protocol};
 

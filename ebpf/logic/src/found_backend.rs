@@ -1,4 +1,4 @@
-//! What a lookup finds.
+//! The result of a backend lookup.
 
 use ebpf_abi::{Address, Backend, BackendFlags, Port, Service, ServiceFlags};
 

@@ -20,8 +20,8 @@ pub struct AgentOptions {
     /// Whether this agent runs the node's pods; if not, another kubelet does, and has
     /// its port.
     pub runs_pods: bool,
-    /// The node's addresses, the primary first; if there are none, the source
-    /// of the default route.
+    /// The node's addresses, the primary one first. If empty, the agent uses the source address of
+    /// the default route.
     pub node_ips: Vec<IpAddr>,
     /// With an external cloud provider, the addresses that were configured, if any: it
     /// initializes the node and keeps its addresses.

@@ -1,4 +1,4 @@
-//! What the programs count, of all processors.
+//! Counters of the programs, summed over all CPUs.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Where maps and links are pinned, and the lock on them.
+//! The pin directory of maps and links, and its lock.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Most modules that may form a cycle.
+/// The most modules that may form a cycle.
 const LIMIT: usize = 5;
 
 /// A path of module names below the crate's root.

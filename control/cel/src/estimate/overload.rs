@@ -200,7 +200,7 @@ fn allocated(factor: f64, size: Estimate) -> (Estimate, Option<Estimate>) {
     (size.times(factor).add(Estimate::fixed(11)), Some(size))
 }
 
-/// Returns the length of a text after replacing parts of it.
+/// Returns the bounds of a string's length after `replace`.
 fn replaced(text: Estimate, old: Estimate, new: Estimate) -> Estimate {
     let (most_times, most_kept) = if old.min == 0 {
         // an empty separator matches between all characters, and around

@@ -12,7 +12,7 @@ pub struct Inner {
     pub value: Estimate,
 }
 
-/// What is known of a part of an expression.
+/// The estimate of a subexpression.
 #[derive(Clone, Debug, Default)]
 pub struct EstimatedPart {
     pub cost: Option<Estimate>,

@@ -1,12 +1,12 @@
-//! The functions behind the names that expressions call.
+//! The function library: the implementation of each function and operator.
 
 use super::authorizer;
 use super::native::Native;
 use super::{conversions, convert, format, lists, operators, optionals, strings, time};
 use crate::kube;
 
-/// The function called `name`, as a method or not. It looks at the types of its
-/// arguments itself: many are known only then.
+/// Returns the implementation of a global function or a method. It dispatches on the types of its
+/// arguments at run time, since the checker does not know all of them.
 pub(crate) fn find(name: &str, method: bool) -> Option<Native> {
     let native: Native = match name {
         "_==_" => operators::is_equal,

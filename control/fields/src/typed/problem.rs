@@ -1,4 +1,4 @@
-//! What is wrong with a tree.
+//! Problems of a typed tree.
 
 use std::fmt;
 

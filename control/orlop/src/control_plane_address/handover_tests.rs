@@ -23,8 +23,8 @@ const SHARED: &str = "10.9.0.100";
 const SAMPLE: Duration = Duration::from_millis(2);
 /// The longest wait for a change.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The longest time without a holder. A server that leaves says so, and is not missed only after
-/// its silence; machines of test runs are busy.
+/// The longest time in which neither server has the address. The takeover itself takes a tenth of a
+/// second; the rest is for busy test machines.
 const WITHOUT_HOLDER: Duration = Duration::from_secs(2);
 
 /// The stages of a server's end.
@@ -33,7 +33,7 @@ struct Stages {
     shutdown: CancellationToken,
     draining: CancellationToken,
     drained: CancellationToken,
-    /// The machine is switched off: its end of the link goes.
+    /// The machine is switched off, and its network namespace disappears with the link.
     off: CancellationToken,
 }
 

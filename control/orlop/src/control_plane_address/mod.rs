@@ -79,13 +79,13 @@ pub struct Options {
     pub control_plane_interface: Option<String>,
 }
 
-/// The stages of the end of a server.
+/// Cancelled in this order while a server shuts down.
 struct ShutdownStages<'a> {
-    /// The server is told to end: it gives nothing up yet.
+    /// The server is told to stop; it still serves its clients.
     shutdown: &'a CancellationToken,
-    /// Its clients are asked to go.
+    /// The server closes its clients' connections.
     draining: &'a CancellationToken,
-    /// They have gone.
+    /// All of these connections are closed.
     drained: &'a CancellationToken,
 }
 

@@ -97,8 +97,8 @@ fn free_address(
     let upper = band + 1..size + 1;
     let random = (0..if upper.is_empty() { 0 } else { ranges::TRIES })
         .map(|_| rand::random_range(upper.clone()));
-    // Of a range that is nearly full every address is tried, of one that is too
-    // large for that the first million.
+    // When random tries fail, the range is nearly full: its addresses are tried in order, up to
+    // a limit for large IPv6 ranges.
     let all = (band + 1..=size.min(band + MOST)).chain(1..=band);
     random
         .chain(all)

@@ -70,7 +70,7 @@ mod tests {
         fresh.take(address);
         fresh.inherit(&mut old);
         assert!(fresh.take(address));
-        // Taken anew it is taken, whatever was given back before.
+        // An address that was freed and then taken again counts as taken.
         let mut newer = AllocatedAddresses::default();
         newer.take(address);
         newer.inherit(&mut fresh);

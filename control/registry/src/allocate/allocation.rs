@@ -1,4 +1,4 @@
-//! The addresses and ports of one request, until its Service is stored or refused.
+//! The addresses and ports that a request holds until its Service is stored or rejected.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
@@ -46,8 +46,8 @@ impl Allocation {
         }
     }
 
-    /// Makes the IPAddress objects of the addresses that were reserved. `false`:
-    /// somebody else has one of them.
+    /// Creates the IPAddress objects of the reserved addresses. Returns `false` if another
+    /// Service has one of the addresses.
     pub async fn take_addresses(
         &mut self,
         storage: &Arc<Storage>,
@@ -106,7 +106,8 @@ impl Allocation {
             .retain(|address| !self.reserved.contains(address));
     }
 
-    /// The object is not stored: all is given back before anybody is told.
+    /// Releases everything because the object was not stored. The client gets its answer only
+    /// afterwards, so that a retry finds the addresses and ports free.
     pub async fn release(mut self) {
         if let Some(mut held) = self.held.take() {
             held.release().await;

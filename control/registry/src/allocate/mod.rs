@@ -38,7 +38,8 @@ pub use allocation::Allocation;
 pub use port_map::PortMap;
 pub use ports::HeldPorts;
 
-/// How often a Service is completed anew because another server took what was chosen.
+/// Attempts to allocate for one Service. An attempt fails when another API server takes a chosen
+/// address or port first.
 const ATTEMPTS: u32 = 64;
 
 /// Hands out addresses and ports.

@@ -273,7 +273,7 @@ impl HeldPorts {
         &self.ports
     }
 
-    /// Takes more, all or none. `false`: somebody else has one of them.
+    /// Takes more ports, all or none. Returns `false` if another Service has one of them.
     ///
     /// # Errors
     /// When the store cannot be read or written.

@@ -52,8 +52,8 @@ pub trait Packet: Copy {
         let new = replace(u16::from_ne_bytes(old), difference);
         self.store(at, &new.to_ne_bytes(), false)
     }
-    /// The same for a transport checksum. `pseudo`: the difference is in the pseudo
-    /// header. `optional`: zero means that there is no checksum.
+    /// Updates a transport checksum. `pseudo` tells that the pseudo-header changes, `optional` that
+    /// a checksum of zero means none (UDP over IPv4).
     #[inline(always)]
     fn fix_transport(self, at: u32, difference: u32, _pseudo: bool, optional: bool) -> bool {
         let Some(old) = self.load::<2>(at) else {
@@ -133,8 +133,8 @@ impl Glance {
     pub const LENGTH: usize = Front::START + Self::WORDS * 4;
 }
 
-/// The bytes after the Ethernet header: an IPv6 header, and the longest part that is read
-/// of a transport header. Four bytes each as in memory.
+/// The packet after its Ethernet header: an IPv6 header and the transport fields that are read. Each
+/// word holds four bytes in packet order.
 pub type FrontV6 = [u32; Front::WORDS_V6];
 
 /// The outer header to make room for.

@@ -1,4 +1,4 @@
-//! What is known of a packet.
+//! The parsed facts about a packet.
 
 use ebpf_abi::{
     Address, ChecksummedValue, Config, Counter, Flow, FlowEntry, FlowFlags, FlowLogKey, Life, Port,

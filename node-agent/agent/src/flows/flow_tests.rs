@@ -1,3 +1,5 @@
+//! Tests of flow records.
+
 use super::*;
 
 pub fn party(address: &str, port: u16, pod: Option<&str>) -> FlowEnd {

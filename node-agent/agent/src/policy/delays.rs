@@ -1,4 +1,4 @@
-//! How long policy waits, and lets others wait.
+//! Delays and timeouts of policy.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is known of a packet at a pod's interface, and the ruling on it.
+//! A packet at a pod's interface, and the verdict on it.
 
 use ebpf_abi::policy::{Direction, PolicyFlow, PolicyFlowEntry};
 use ebpf_abi::{ChecksummedValue, Config, Tuple};
@@ -36,7 +36,7 @@ pub struct Guard {
     /// Whether it is proven to come from the pod's own addresses.
     pub proven: u32,
     /// The pod's claimed hardware address: the source of what it sends, the destination
-    /// of what it receives. As [`Packet::hardware`](crate::packet::Packet::hardware).
+    /// of what it receives. Encoded as in [`Packet::hardware`](crate::packet::Packet::hardware).
     pub hardware: u64,
 }
 
@@ -141,8 +141,8 @@ pub enum Ruling {
     /// It begins a flow: [`begin`](super::begin) decides, once it is [proven](super::prove) that a
     /// pod's packet is from the pod's own addresses.
     Begin = 3,
-    /// It passes if it is [proven](super::prove) to come from the pod's own addresses; a packet
-    /// of a flow that [`guard`](super::guard) knows is then guarded again.
+    /// It passes if [`prove`](super::prove) shows that it comes from the pod's own addresses. If it
+    /// belongs to a known flow, [`guard`](super::guard) then runs again.
     Prove = 4,
     /// It is of the link alone: [`neighbour`](super::neighbour) looks at it.
     Link = 5,
