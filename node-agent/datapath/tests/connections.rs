@@ -12,7 +12,8 @@ use std::net::{SocketAddr, TcpListener};
 
 use aya::maps::{Array, Map, MapData};
 use ebpf_abi::{
-    Address, ChecksummedValue, Config, Counter, FlowPort, FlowPorts, Port, Protocol, Timeouts, maps,
+    Address, ChecksummedValue, Config, Counter, FlowPort, FlowPorts, Life, Port, Protocol,
+    Timeouts, maps,
 };
 use host::{Host, Server, ask_tcp, put_service, put_slice, service, slice};
 use node_agent_datapath::{
@@ -169,6 +170,14 @@ fn place(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
 
+/// The tick of the programs' clock, so many nanoseconds from now. A test machine never
+/// sleeps, so the time since its start is that clock.
+fn tick(from_now: i64) -> i64 {
+    let text = std::fs::read_to_string("/proc/uptime").unwrap();
+    let seconds: f64 = text.split(' ').next().unwrap().parse().unwrap();
+    ((seconds * 1e9) as i64 + from_now) >> Life::TICK
+}
+
 /// What a packet will do is known beforehand, down to the port under which the
 /// client is shown, and is found among the connections afterwards.
 #[test]
@@ -182,6 +191,7 @@ fn packets_do_what_was_foretold_and_are_listed_as_they_went() {
         it.metadata.annotations.extend([maglev]);
     });
     let mut replaced = 0;
+    let mut replaced_as_foretold = 0;
     for (asked, how) in [
         (node(30_007), EndpointChoice::Hash),
         (place("10.96.0.7:80"), EndpointChoice::Hash),
@@ -189,9 +199,12 @@ fn packets_do_what_was_foretold_and_are_listed_as_they_went() {
     ] {
         let mut servers = BTreeSet::new();
         for port in 41_000..41_012 {
+            // The programs' clock and this one may each be a jiffy late.
+            let began = tick(-20_000_000);
             let before = world.foretold(port, asked);
             assert_eq!(before.chosen_by, Some(how), "{before:?}");
             let server = world.ask(port, asked).unwrap();
+            let within_a_tick = began == tick(20_000_000);
             assert_eq!(before.endpoint, Some(server), "{asked} from {port}");
             servers.insert(server);
             let flows = Flows::open(&world.host.pin_dir).unwrap();
@@ -203,14 +216,23 @@ fn packets_do_what_was_foretold_and_are_listed_as_they_went() {
                 .collect();
             assert_eq!(its.len(), 1, "{found:?}");
             let shown = before.shown_as.unwrap_or(client);
-            assert_eq!((its[0].backend, its[0].shown_as), (server, shown));
+            assert_eq!(its[0].backend, server);
+            // The same client port at the same backend through another service: the search
+            // for another port begins elsewhere in each tick.
+            let is_replaced = shown.ip() == client.ip() && shown != client;
+            replaced += usize::from(is_replaced);
+            if is_replaced && !within_a_tick {
+                assert_eq!(its[0].shown_as.ip(), client.ip());
+                assert_ne!(its[0].shown_as, client);
+            } else {
+                assert_eq!(its[0].shown_as, shown);
+                replaced_as_foretold += usize::from(is_replaced);
+            }
             assert_eq!(its[0].local, server.ip().to_string() == LOCAL_POD);
             // A client outside is shown as the node to who is elsewhere, and at a
             // cluster IP to all.
             let masked = !its[0].local || asked.port() == 80;
             assert_eq!(shown.ip() != client.ip(), masked, "{before:?}");
-            // The same client port at the same backend through another service.
-            replaced += usize::from(shown.ip() == client.ip() && shown != client);
             let device = if its[0].local { "veth0" } else { "other0" };
             let route = before.route.and_then(|it| it.name);
             assert_eq!(route.as_deref(), Some(device));
@@ -218,8 +240,8 @@ fn packets_do_what_was_foretold_and_are_listed_as_they_went() {
         assert_eq!(servers.len(), 2, "both are asked: {servers:?}");
     }
     assert!(
-        replaced > 0,
-        "no two services led one client port to one pod"
+        replaced_as_foretold > 0,
+        "no two services led one client port to one pod within a tick: {replaced}"
     );
     assert_eq!(world.counted(Counter::PortReplaced), replaced as u64);
 }
