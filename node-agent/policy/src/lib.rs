@@ -14,6 +14,38 @@
 //! `ebpf_logic::policy`, in the kernel as in tests.
 //!
 //! Nothing here does I/O, and equal input gives the same verdicts.
+//!
+//! ```
+//! use ebpf_abi::Protocol;
+//! use node_agent_policy::{Compiler, Config, check};
+//! use serde_json::json;
+//!
+//! let pod = |name: &str, ip: &str| json!({
+//!     "apiVersion": "v1", "kind": "Pod",
+//!     "metadata": {"namespace": "shop", "name": name, "labels": {"app": name}},
+//!     "status": {"podIP": ip},
+//! });
+//! let policy = json!({
+//!     "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
+//!     "metadata": {"namespace": "shop", "name": "database"},
+//!     "spec": {
+//!         "podSelector": {"matchLabels": {"app": "db"}},
+//!         "ingress": [{"from": [{"podSelector": {"matchLabels": {"app": "web"}}}]}],
+//!     },
+//! });
+//! let documents = vec![pod("web", "10.0.0.1"), pod("db", "10.0.0.2"), pod("other", "10.0.0.3"), policy];
+//! let (objects, _) = check::read(documents)?;
+//!
+//! let mut compiler = Compiler::new(Config::default());
+//! objects.apply_to(&mut compiler);
+//! let actions = compiler.sync();
+//! assert!(!actions.is_empty());
+//!
+//! let database = "10.0.0.2".parse()?;
+//! assert!(compiler.explain("10.0.0.1".parse()?, database, Protocol::TCP, 5432).allow);
+//! assert!(!compiler.explain("10.0.0.3".parse()?, database, Protocol::TCP, 5432).allow);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod action;
 mod address;

@@ -101,7 +101,9 @@ pub fn without_tests(text: &str) -> String {
             .take_while(|line| line.starts_with("#["))
             .count();
         let item = lines.get(at + attributes).copied().unwrap_or_default();
-        let is_test = lines[at..at + attributes].contains(&"#[cfg(test)]")
+        let is_test = lines[at..at + attributes]
+            .iter()
+            .any(|it| *it == "#[cfg(test)]" || it.starts_with("#[cfg(all(test,"))
             && item.contains("mod ")
             && item.ends_with('{');
         if is_test {

@@ -1,5 +1,6 @@
 //! Reads parts of the object tree as they are declared.
 
+use control_types::go;
 use control_types::value::Value;
 
 use super::encoding;
@@ -87,16 +88,8 @@ impl Schema {
 }
 
 fn mismatch<T>(wanted: &str, found: &Value) -> Result<T, Error> {
-    let found = match found {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Int(_) => "int64",
-        Value::Float(_) => "float64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    };
     Err(Error::failed(format!(
-        "invalid data, expected {wanted}, got {found}"
+        "invalid data, expected {wanted}, got {}",
+        go::type_name(found)
     )))
 }

@@ -2,6 +2,7 @@
 //! an update preserves, and validation.
 
 use control_types::coerce;
+use control_types::go;
 use control_types::meta;
 use control_types::schema::TypeId;
 use control_types::structural::Schema;
@@ -342,19 +343,11 @@ fn nested<'a>(object: &'a Value, path: &[&str]) -> Result<Option<&'a Value>, Acc
 }
 
 fn accessor_error(path: &[&str], found: &Value, wanted: &str) -> String {
-    let of = match found {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Int(_) => "int64",
-        Value::Float(_) => "float64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    };
     format!(
-        ".{} accessor error: {} is of the type {of}, expected {wanted}",
+        ".{} accessor error: {} is of the type {}, expected {wanted}",
         path.join("."),
-        control_types::go::plain(found)
+        go::plain(found),
+        go::type_name(found)
     )
 }
 
