@@ -10,6 +10,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use control_client::{Meta, Reflector, Resource, View};
+use csi_api::NodeGetInfoResponse;
 use node_agent_informers::{Informers, SharedView};
 use node_agent_plugins::api::Empty;
 use serde::Deserialize;
@@ -17,7 +18,6 @@ use serde_json::Value;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::api::NodeGetInfoResponse;
 use super::plan::DriverSpec;
 use super::register::{allocatable, change};
 use super::{CSI_DRIVERS, CsiDrivers, Error};

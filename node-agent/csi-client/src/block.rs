@@ -12,10 +12,12 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use csi_api as api;
 use node_agent_files::{DIRECTORY_MODE, create_dirs};
+use node_agent_plugins::api::Empty;
 
 use super::plan::{self, VolumeData, VolumePaths};
-use super::{CsiDrivers, DATA, Error, api, failed, folders, load};
+use super::{CsiDrivers, DATA, Error, failed, folders, load};
 
 /// Notes in the pod's folder that it has the device: before it does.
 pub(super) fn link(pod_dir: &Path, volume: &str, target: &Path) -> Result<(), Error> {
@@ -88,7 +90,7 @@ impl CsiDrivers {
         let driver = self.find(name)?;
         let _turn = self.turns.take((name.clone(), handle.clone())).await;
         driver
-            .call::<_, api::Empty>(
+            .call::<_, Empty>(
                 "csi.v1.Node/NodeUnpublishVolume",
                 api::NodeUnpublishVolumeRequest {
                     volume_id: handle.clone(),
@@ -107,7 +109,7 @@ impl CsiDrivers {
         }
         if places.staging.exists() {
             driver
-                .call::<_, api::Empty>(
+                .call::<_, Empty>(
                     "csi.v1.Node/NodeUnstageVolume",
                     api::NodeUnstageVolumeRequest {
                         volume_id: handle.clone(),

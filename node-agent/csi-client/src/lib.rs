@@ -15,7 +15,6 @@
 //! published it. A volume is unstaged when no pod's folder names it any more.
 
 mod allocatable;
-pub mod api;
 mod block;
 mod disk_list;
 pub mod plan;
@@ -29,17 +28,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use control_client::{Client as Api, Resource, resources};
+use csi_api::{self as api, Capability};
 use node_agent_cri::RuntimeClient as Socket;
 use node_agent_files::{DIRECTORY_MODE, create_dirs, read_to_string};
 use node_agent_objects::claim::SecretReference;
 use node_agent_objects::pod::Pod;
 use node_agent_objects::source::{ObjectReader, Secret, TokenSpec};
 use node_agent_plugins::KeyedMutex;
+use node_agent_plugins::api::Empty;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::Notify;
 
-use api::Capability;
 use disk_list::DiskList;
 use plan::{DriverObject, DriverSpec, VolumeData, VolumePaths, VolumeRequest};
 
@@ -242,7 +242,7 @@ impl CsiDrivers {
                 .secrets(wish.source.node_stage_secret_ref.as_ref())
                 .await?;
             let made = driver
-                .call::<_, api::Empty>(
+                .call::<_, Empty>(
                     "csi.v1.Node/NodeStageVolume",
                     api::NodeStageVolumeRequest {
                         volume_id: handle.clone(),
@@ -291,7 +291,7 @@ impl CsiDrivers {
             block::link(pod_dir, &wish.name, &target)?;
         }
         let made = driver
-            .call::<_, api::Empty>(
+            .call::<_, Empty>(
                 "csi.v1.Node/NodePublishVolume",
                 api::NodePublishVolumeRequest {
                     volume_id: handle,
@@ -339,13 +339,14 @@ impl CsiDrivers {
             .secrets(wish.source.node_expand_secret_ref.as_ref())
             .await?;
         driver
-            .call::<_, api::Empty>(
+            .call::<_, Empty>(
                 "csi.v1.Node/NodeExpandVolume",
                 api::NodeExpandVolumeRequest {
                     volume_id: handle.clone(),
                     volume_path: plan::target(pod_dir, &wish.name).display().to_string(),
                     capacity_range: Some(api::CapacityRange {
                         required_bytes: bytes,
+                        limit_bytes: 0,
                     }),
                     staging_target_path: if staging.exists() {
                         staging.display().to_string()
@@ -384,7 +385,7 @@ impl CsiDrivers {
             let driver = self.find(name)?;
             let _turn = self.turns.take((name.clone(), handle.clone())).await;
             driver
-                .call::<_, api::Empty>(
+                .call::<_, Empty>(
                     "csi.v1.Node/NodeUnpublishVolume",
                     api::NodeUnpublishVolumeRequest {
                         volume_id: handle.clone(),
@@ -419,7 +420,7 @@ impl CsiDrivers {
             return Ok(());
         }
         driver
-            .call::<_, api::Empty>(
+            .call::<_, Empty>(
                 "csi.v1.Node/NodeUnstageVolume",
                 api::NodeUnstageVolumeRequest {
                     volume_id: handle.to_owned(),

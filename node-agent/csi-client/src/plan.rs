@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use csi_api::{AccessMode, BlockVolume, Capability, Mode, MountVolume, VolumeCapability};
 use node_agent_files::digest;
 use node_agent_objects::claim::CsiVolume;
 use node_agent_objects::pod::Pod;
 use serde::{Deserialize, Serialize};
 
-use super::api::{AccessMode, Capability, Empty, Mode, MountVolume, VolumeCapability};
 
 /// A volume that a CSI driver publishes for a pod.
 #[derive(Clone, Debug, PartialEq)]
@@ -205,7 +205,7 @@ pub fn capability(
     };
     let group = group.filter(|_| can.contains(&Capability::VolumeMountGroup));
     VolumeCapability {
-        block: wish.block.then_some(Empty {}),
+        block: wish.block.then_some(BlockVolume {}),
         mount: (!wish.block).then(|| MountVolume {
             fs_type: wish.source.fs_type.clone(),
             mount_flags: wish.options.clone(),

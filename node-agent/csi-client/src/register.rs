@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use control_client::{Client as Api, Discard, Metadata, Patch, Resource, resources};
+use csi_api::{Capability, NodeGetCapabilitiesResponse, NodeGetInfoResponse};
 use futures::future::BoxFuture;
 use node_agent_cri::RuntimeClient as Socket;
 use node_agent_plugins::api::{Empty, PluginInfo};
 use node_agent_plugins::{PATIENCE, PluginHandlers, RegistrationError};
 use serde_json::{Value, json};
 
-use super::api::{Capability, NodeGetCapabilitiesResponse, NodeGetInfoResponse};
 use super::{CsiDriver, CsiDrivers};
 
 const CSI_NODES: Resource = Resource::cluster("storage.k8s.io", "v1", "csinodes", "CSINode");
@@ -239,7 +239,7 @@ mod tests {
         let info = |id: &str, most| NodeGetInfoResponse {
             node_id: id.to_owned(),
             max_volumes_per_node: most,
-            accessible_topology: Some(super::super::api::Topology {
+            accessible_topology: Some(csi_api::Topology {
                 segments: [("zone".to_owned(), "a".to_owned())].into(),
             }),
         };

@@ -49,7 +49,7 @@ async fn serve(
                 endpoint,
                 supported_versions: vec!["1.0.0".to_owned()],
             };
-            server::unary(request, move |_: api::Empty| Ok(info.clone())).await
+            server::unary(request, move |_: Empty| Ok(info.clone())).await
         }
         "NotifyRegistrationStatus" => {
             server::unary(request, move |status: RegistrationStatus| {
@@ -57,7 +57,7 @@ async fn serve(
                     "registered {} {}",
                     status.plugin_registered, status.error
                 ));
-                Ok(api::Empty {})
+                Ok(Empty {})
             })
             .await
         }
@@ -67,7 +67,7 @@ async fn serve(
                 max_volumes_per_node: most,
                 accessible_topology: None,
             };
-            server::unary(request, move |_: api::Empty| Ok(info.clone())).await
+            server::unary(request, move |_: Empty| Ok(info.clone())).await
         }
         "NodeGetCapabilities" => {
             let can = [Capability::StageUnstageVolume, Capability::ExpandVolume].map(|can| {
@@ -77,7 +77,7 @@ async fn serve(
             let can = api::NodeGetCapabilitiesResponse {
                 capabilities: can.into(),
             };
-            server::unary(request, move |_: api::Empty| Ok(can.clone())).await
+            server::unary(request, move |_: Empty| Ok(can.clone())).await
         }
         "NodeStageVolume" => {
             server::unary(request, move |r: api::NodeStageVolumeRequest| {
@@ -89,7 +89,7 @@ async fn serve(
                 if most == 0 {
                     return Err(tonic::Status::resource_exhausted("full"));
                 }
-                Ok(api::Empty {})
+                Ok(Empty {})
             })
             .await
         }
@@ -113,7 +113,7 @@ async fn serve(
                     if inline { "inline" } else { &r.volume_id },
                     if block { " as a device" } else { "" }
                 ));
-                Ok(api::Empty {})
+                Ok(Empty {})
             })
             .await
         }
@@ -122,7 +122,7 @@ async fn serve(
                 assert!(Path::new(&r.volume_path).exists() && !r.staging_target_path.is_empty());
                 let bytes = r.capacity_range.unwrap().required_bytes;
                 note(format!("expand {} {bytes}", r.volume_id));
-                Ok(api::Empty {})
+                Ok(Empty {})
             })
             .await
         }
@@ -131,14 +131,14 @@ async fn serve(
                 let _ = fs::remove_dir(&r.target_path);
                 let _ = fs::remove_file(&r.target_path);
                 note(format!("unpublish {}", &r.volume_id[..4]));
-                Ok(api::Empty {})
+                Ok(Empty {})
             })
             .await
         }
         "NodeUnstageVolume" => {
             server::unary(request, move |r: api::NodeUnstageVolumeRequest| {
                 note(format!("unstage {}", r.volume_id));
-                Ok(api::Empty {})
+                Ok(Empty {})
             })
             .await
         }
