@@ -59,6 +59,8 @@ pub(super) struct Follower<V> {
     backoff: Backoff,
     /// When a failure was last logged as a warning.
     warned: Option<Instant>,
+    /// When following began.
+    began: Instant,
 }
 
 /// Why a watch or a list ended.
@@ -115,6 +117,7 @@ impl<V: Object> Follower<V> {
             lists_next: false,
             backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
             warned: None,
+            began: Instant::now(),
         }
     }
 
@@ -162,7 +165,11 @@ impl<V: Object> Follower<V> {
                 }
                 End::Failed(error) => {
                     let chain = error.chain();
-                    if self.warned.is_none_or(|at| at.elapsed() >= WARN_EVERY) {
+                    // The server of a new cluster creates custom resources after it listens.
+                    let is_unserved = is_initial && error.is_not_found();
+                    if is_unserved && self.began.elapsed() < WARN_EVERY {
+                        tracing::debug!(%resource, "not served yet, trying again");
+                    } else if self.warned.is_none_or(|at| at.elapsed() >= WARN_EVERY) {
                         self.warned = Some(Instant::now());
                         tracing::warn!(%resource, error = chain, "cannot follow, trying again");
                     } else {
