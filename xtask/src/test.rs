@@ -73,6 +73,12 @@ fn check(options: &Options, results: &mut Results) -> Result<(), Error> {
     parts.run("lints", || {
         run(cargo().args(["clippy", "--quiet", "--all-targets", "--", "-D", "warnings"]))
     })?;
+    parts.run("documentation", || {
+        run(cargo()
+            .args(["doc", "--quiet", "--no-deps"])
+            .args(PACKAGES)
+            .env("RUSTDOCFLAGS", "-D warnings"))
+    })?;
     parts.run("tables of the API, as published", || {
         match generate::run(true) {
             Err(Error::Missing { what, how }) => {

@@ -147,7 +147,7 @@ impl Store {
     /// that it has already, those `wanted`, else free ones.
     ///
     /// # Errors
-    /// See [`Error`]; then `holder` has what it had before.
+    /// See [`enum@Error`]; then `holder` has what it had before.
     pub fn take(
         &self,
         pool: &Pool,
@@ -166,7 +166,7 @@ impl Store {
     }
 
     /// Allocates for several requests at once, of which some may fail. Must be
-    /// [flushed](Taken::flush) before any answer is sent.
+    /// flushed before any answer is sent.
     ///
     /// # Errors
     /// [`Error::File`]: all requests fail.

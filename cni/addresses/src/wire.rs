@@ -235,7 +235,7 @@ pub fn request<Q: Serialize, A: DeserializeOwned>(
 /// The same with a file that is handed over: paths may mean something else to the agent.
 ///
 /// # Errors
-/// As [`ask`].
+/// As [`request`].
 pub fn ask_with<Q: Serialize, A: DeserializeOwned>(
     socket: &Path,
     question: &Q,

@@ -13,7 +13,7 @@ use crate::attributes::Attributes;
 /// so that a chain of them costs no allocation.
 pub type AdmissionResult<'a> = Either<Ready<Result<(), Status>>, BoxFuture<'a, Result<(), Status>>>;
 
-/// A step of admission. Which requests it handles is listed in [`crate::table`].
+/// A step of admission. Which requests it handles is listed in `crate::table`.
 pub trait Admission: Debug + Send + Sync {
     /// Changes the object that is written, or refuses it; `old` is the object as it is, none for
     /// a new one.

@@ -1,7 +1,7 @@
 //! Admission: rules about a request that look beyond its one object.
 //!
-//! Each plugin is an object of the trait [`Admission`], in a file of its own in [`plugins`];
-//! [`table`] lists the plugins in kube-apiserver's order, with the requests that each one
+//! Each plugin is an object of the trait [`Admission`], in a file of its own in `plugins`;
+//! `table` lists the plugins in kube-apiserver's order, with the requests that each one
 //! handles. The [`AdmissionChain`] runs the enabled ones: first all that may change the
 //! object, then, after the kind's own validation, all that only look at it. Policies and
 //! webhooks of users come behind the built-in plugins in both phases ([`dynamic`]), quotas

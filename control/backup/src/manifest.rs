@@ -13,7 +13,7 @@ pub const FORMAT: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StoreSummary {
-    /// [`FORMAT`].
+    /// `FORMAT`.
     pub format: u32,
     /// The UID of the namespace `kube-system`, which identifies a cluster; empty if unknown.
     pub cluster: String,

@@ -3,7 +3,7 @@
 //! # The data structure
 //!
 //! Objects, sorted by namespace and name, lie in chunks of at most
-//! [`CHUNK`] pointers; a snapshot is a pointer to the list of chunks.
+//! `CHUNK` pointers; a snapshot is a pointer to the list of chunks.
 //!
 //! ```text
 //! published ─▶ Root ─▶ [chunk 0][chunk 1] … [chunk n]     n ≈ objects / 96

@@ -81,7 +81,7 @@ pub fn reflect<V: Object>(client: &Client, selection: Selection) -> Reflector<V>
 }
 
 /// Follows the objects of any resource that `V` can read, such as custom
-/// resources as [`Metadata`]. Must be called within a tokio runtime.
+/// resources as [`Metadata`](crate::Metadata). Must be called within a tokio runtime.
 #[must_use]
 pub fn reflect_resource<V: Object>(
     client: &Client,

@@ -1,7 +1,7 @@
 //! Everything particular to a kind: defaults, validation, strategy, printed columns and
 //! selectable fields. Pure functions over object trees.
 //!
-//! The API server handles every kind, built-in or custom, in one way, and calls [`of`]
+//! The API server handles every kind, built-in or custom, in one way, and calls [`find_kind`]
 //! for the few decisions that no table of the registry can express. Each kind is one file
 //! under `kinds/` of one shape; rules that several kinds share are under `rules/`.
 //!

@@ -1,12 +1,12 @@
 //! OpenAPI: what the API is, for tools: `kubectl explain`, `apply`, helm.
 //!
 //! Everything is made by rule: paths and operations from the registry
-//! ([`operations`]), schemas from the tables of types ([`schemas`]), both with the
+//! (`operations`), schemas from the tables of types (`schemas`), both with the
 //! words that the published API has ([`texts`]), written in the form of OpenAPI 3
 //! (a document for each group and version) and of OpenAPI 2 (one for all).
 //!
-//! What definitions of custom resources bring ([`custom`], [`structural`]) is put
-//! among that in [`merged`].
+//! What definitions of custom resources bring (`custom`, `structural`) is put
+//! among that in `merged`.
 //!
 //! Documents are made when first asked for and kept packed: nobody may ask, and
 //! plain they are ten megabytes. Their hash is their `ETag`, and the index names

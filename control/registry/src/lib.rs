@@ -2,7 +2,7 @@
 //! to them.
 //!
 //! [`Storage`] has the resources, the caches from which they are read and the store to which
-//! they are written ([`write`]); custom resources follow their definitions ([`custom`]).
+//! they are written ([`mod@write`]); custom resources follow their definitions ([`custom`]).
 //! The [`Registry`] adds what a write needs besides: addresses and ports of Services
 //! ([`allocate`]), admission ([`control_admission`]), and rights ([`authorizer`]). The handlers in
 //! [`verbs`] and [`subresources`] answer requests, each given as a [`Context`].

@@ -1,6 +1,6 @@
 //! The objects besides nodes, pods and namespaces that decisions read.
 //!
-//! Each kind is one line of [`catalog!`] below: its cache, its changes, its part in the
+//! Each kind is one line of `catalog!` below: its cache, its changes, its part in the
 //! wait at start, and the wake-ups of waiting pods that a change causes.
 
 use std::sync::Arc;

@@ -221,7 +221,7 @@ impl Access {
     }
 
     /// Whether the request may be served, of a client with this certificate's
-    /// name and this text in the [header](Guarded::header).
+    /// name and this text in the header.
     ///
     /// # Errors
     /// What to answer instead.

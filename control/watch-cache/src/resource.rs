@@ -78,7 +78,7 @@ pub struct State {
     pub revision: Revision,
 }
 
-/// The cache. One task writes ([`super::feed`]); anybody reads.
+/// The cache. One task writes (the feed); anybody reads.
 pub struct ResourceCache {
     reading: Reading,
     /// What keys begin with in the store, such as `/registry/pods/`.

@@ -42,8 +42,8 @@ pub enum ForeignPods {
 /// is fine; what cannot be removed is named at the end, after all else is done.
 ///
 /// # Errors
-/// [`RuntimeError::NotRoot`], [`RuntimeError::NoCgroup`], [`RuntimeError::Datapath`] while an agent runs and
-/// [`RuntimeError::ForeignPods`] before anything is done; [`RuntimeError::Left`] with the things that are left.
+/// [`Error::NotRoot`], [`Error::NoCgroup`], [`Error::Datapath`] while an agent runs and
+/// [`Error::ForeignPods`] before anything is done; [`Error::Left`] with the things that are left.
 pub async fn reset(options: &AgentOptions, foreign: ForeignPods) -> Result<(), Error> {
     preflight::kernel()?;
     let group = preflight::AgentCgroup::open(options.datapath.cgroup.as_deref())?;

@@ -9,7 +9,7 @@
 //!   vol_data.json   how to take it back
 //! ```
 //!
-//! Devices have places of their own ([`block`]).
+//! Devices have places of their own (`block`).
 //!
 //! Nothing else is kept: what was published is found on disk, whoever
 //! published it. A volume is unstaged when no pod's folder names it any more.

@@ -9,7 +9,6 @@ use node_agent_objects::claim::CsiVolume;
 use node_agent_objects::pod::Pod;
 use serde::{Deserialize, Serialize};
 
-
 /// A volume that a CSI driver publishes for a pod.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VolumeRequest {

@@ -33,7 +33,7 @@ pub fn write(path: &Path, text: &str) -> io::Result<()> {
 }
 
 /// Writes a file in its place, where others have that very file open or mounted: they
-/// would keep the old one that [`write`] puts aside. Room is taken before anything is
+/// would keep the old one that [`write`](fn@write) puts aside. Room is taken before anything is
 /// written, so that a full disk changes nothing.
 ///
 /// # Errors

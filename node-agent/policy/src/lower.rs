@@ -1,4 +1,4 @@
-//! Lowers API objects to [`Policy`](crate::policy::Policy): one file per kind.
+//! Lowers API objects to [`Policy`]: one file per kind.
 //!
 //! Parts that are not understood never allow more: an allow rule then matches nothing,
 //! and a deny or pass rule denies everything (the ClusterNetworkPolicy API's rule for

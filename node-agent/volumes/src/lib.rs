@@ -14,7 +14,7 @@
 //!
 //! Each module has a pure `decide` and a thin loop around it. The loops act on volumes of
 //! their node alone: a claim is theirs once the scheduler selected the node for it. They
-//! rest while stock sidecars hold the leases of the driver ([`standby`]).
+//! rest while stock sidecars hold the leases of the driver (`standby`).
 //!
 //! The driver is called over its socket, whether it is part of this process or not.
 

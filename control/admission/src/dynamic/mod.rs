@@ -1,7 +1,7 @@
 //! Dynamic admission: what users themselves have a say in, by policies and webhooks.
 //!
-//! Every write passes through [`Dynamic::mutate`], behind all built-in steps that may change
-//! the object, and through [`Dynamic::validate`], behind all that only look; only quotas come
+//! Every write passes through `Dynamic::mutate`, behind all built-in steps that may change
+//! the object, and through `Dynamic::validate`, behind all that only look; only quotas come
 //! later (the order of `AllOrderedPlugins` of kube-apiserver 1.36). Each lets policies
 //! speak first, then webhooks. Where nothing is configured this costs a few loads of
 //! pointers.

@@ -1,5 +1,5 @@
 //! What every request passes through: a deadline, then the filters in kube-apiserver's order
-//! (`DefaultBuildHandlerChain`; [`filters`] lists them, each has a file) and the handler; and
+//! (`DefaultBuildHandlerChain`; `filters` lists them, each has a file) and the handler; and
 //! what every answer gets: a Status for every failure, a metric, an audit id, headers.
 
 mod auditing;

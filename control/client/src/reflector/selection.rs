@@ -10,7 +10,7 @@ pub struct Selection {
     /// Only objects whose fields this selects.
     pub fields: Option<String>,
     /// Ask the server for metadata alone (`PartialObjectMetadata`): fits views
-    /// such as [`Metadata`] that read nothing else.
+    /// such as [`Metadata`](crate::Metadata) that read nothing else.
     pub metadata_only: bool,
 }
 

@@ -151,7 +151,7 @@ impl Modes {
         Self::OPEN.with(label)
     }
 
-    /// As [`Modes::of`], where this holds for what no label says.
+    /// As [`Modes::from_labels`], where this holds for what no label says.
     pub fn with<'a>(self, label: impl Fn(&str) -> Option<&'a str>) -> (Self, Vec<LabelError<'a>>) {
         let mut errors = Vec::new();
         let mut modes = self;

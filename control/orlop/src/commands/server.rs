@@ -109,7 +109,7 @@ pub async fn serve(options: Options, shutdown: CancellationToken) -> Result<(), 
 /// write their last words to it.
 ///
 /// # Errors
-/// As [`run`], or what the part ended with.
+/// As [`fn@run`], or what the part ended with.
 pub async fn serve_with<F>(
     options: Options,
     more: impl FnOnce(&api::Api, CancellationToken) -> F,

@@ -2,7 +2,7 @@
 //!
 //! `control_kinds::service` says what a Service needs; here it is handed out.
 //! The store gives out each address and port once: addresses as objects
-//! ([`objects`]), ports in one map ([`ports`]). In between, a request reserves the
+//! ([`objects`]), ports in one map (`ports`). In between, a request reserves the
 //! addresses that it is about to take and gives them back if it fails.
 
 mod address_choice;

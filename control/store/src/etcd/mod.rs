@@ -5,10 +5,10 @@
 //! * a write is one transaction: the precondition as its comparison, the change as one
 //!   branch, a read of the key as the other;
 //! * a watch resumes when a connection or a member fails, and determines its progress
-//!   (see [`watch`]);
-//! * keys with a limited lifetime share leases (see [`lease`]);
-//! * callers may provide connections to members, and observe calls (see [`members`]);
-//! * while no member knows a leader, no request waits for one (see [`leader`]).
+//!   (see `watch`);
+//! * keys with a limited lifetime share leases (see `lease`);
+//! * callers may provide connections to members, and observe calls (see `members`);
+//! * while no member knows a leader, no request waits for one (see `leader`).
 //!
 //! [`Store::revision`] is the newest revision that this process knows of. Where other
 //! processes write too, [`Store::latest`] asks the cluster.

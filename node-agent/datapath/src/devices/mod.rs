@@ -202,7 +202,7 @@ impl Default for Patterns {
     }
 }
 
-/// All devices: what is none is left out by [`desired`].
+/// All devices: what is none is left out by `desired`.
 pub const DEVICES: &str = "*";
 /// What our own CNI plugin calls them: policy is enforced there.
 pub const GUARDED_DEVICES: &str = "orl*";

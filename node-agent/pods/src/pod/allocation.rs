@@ -2,7 +2,7 @@
 //! `allocated_pods_state` and `actuated_pods_state` in the agent's folder.
 //!
 //! The agent that comes next reads in them what pods as a whole were granted; of
-//! containers the API tells it ([`node_agent_pod_resources::resize::Grant`]). A kubelet that takes the node
+//! containers the API tells it ([`node_agent_pod_resources::resize::ResizeGrant`]). A kubelet that takes the node
 //! over reads all: of a container that stands in neither it does not know what is in
 //! force, and begins it anew where its `resizePolicy` says so. What cannot be read is
 //! as if it had never been written.

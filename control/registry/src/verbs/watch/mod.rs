@@ -1,7 +1,7 @@
 //! WATCH: events out of the ring, one task-less stream per watcher.
 //!
-//! Here a request becomes a [`watcher::Watcher`], which knows what to say next;
-//! [`stream::Stream`] is the body that lets it speak.
+//! Here a request becomes a `watcher::Watcher`, which knows what to say next;
+//! `stream::Stream` is the body that lets it speak.
 
 mod stream;
 mod watcher;

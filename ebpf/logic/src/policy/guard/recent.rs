@@ -30,7 +30,7 @@ use crate::packet::headers::{Headers, TcpFlags};
 use crate::packet::parse::parse_plain;
 
 /// Returns whether a packet like this passed a moment ago. If not, the guard then
-/// contains what to [keep](keep) once it passes. `serve`: services may be concerned, and
+/// contains what to keep once it passes. `serve`: services may be concerned, and
 /// are to be checked first unless it is immediately known that they are not.
 #[inline(always)]
 pub fn is_recent<M: PolicyFlows, P: Packet>(
