@@ -13,14 +13,17 @@ use std::{
 };
 
 use super::{
-    DATAPATH_PROGRAMS, MODULES, Machine, Ran, SERIES, datapath_tests, find, kernel, libraries,
-    modules, with_programs, write_initramfs,
+    initramfs::write_initramfs,
+    kernel::{MODULES, SERIES, find, kernel, modules},
+    machine::{Machine, MachineOutput},
+    programs::{libraries, with_programs},
+    suites::{DATAPATH_PROGRAMS, datapath_tests},
 };
 use crate::{
     build, ebpf,
     error::{Error, at},
     results::Results,
-    run::{Step, run, target, workspace},
+    run::{Step, print_step, run, target, which, workspace},
 };
 
 /// Test programs, and which of their tests run.
@@ -72,7 +75,7 @@ pub fn run_alone(series: &[String]) -> Result<(), Error> {
 pub fn run_among_tests(selection: &[&str], results: &mut Results) -> Result<(), Error> {
     let mut kernels = Vec::new();
     for series in SERIES {
-        let found = super::which("qemu-system-x86_64")
+        let found = which("qemu-system-x86_64")
             .ok_or_else(|| Error::Missing {
                 what: "`qemu-system-x86_64`".to_owned(),
                 how: "install the package qemu-system-x86".to_owned(),
@@ -94,7 +97,7 @@ pub fn fetch_kernels() {
     for series in SERIES {
         if let Err(error) = kernel(series) {
             // Tests say that they were skipped.
-            super::print_step(error.to_string());
+            print_step(error.to_string());
         }
     }
 }
@@ -139,7 +142,7 @@ fn on_kernels(
     outcome
 }
 
-fn boot(series: &str, folder: &Path, files: &[(String, PathBuf)]) -> Result<Ran, Error> {
+fn boot(series: &str, folder: &Path, files: &[(String, PathBuf)]) -> Result<MachineOutput, Error> {
     let image = target().join("vm").join(format!("{series}-short.cpio"));
     let mut files = files.to_vec();
     files.extend(modules(folder, &MODULES));
