@@ -6,7 +6,12 @@
 //! the pods' suite is a node whose control groups are of version 2 alone; the
 //! volumes' suite is the CSI driver's tests that need device-mapper and XFS
 //! quotas. The datapath's [short form](short) is part of `cargo xtask test`.
+//! With `--arch aarch64` the datapath's suite and its short form run on a machine of that
+//! [architecture](arch); the other suites start programs of this machine.
 
+mod apt;
+pub mod arch;
+mod elf;
 mod initramfs;
 mod kernel;
 mod machine;
@@ -19,13 +24,15 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, ValueEnum};
 
 use self::{
+    arch::Architecture,
     initramfs::write_initramfs,
-    kernel::{MODULES, SERIES, STORAGE_MODULES, find, kernel, modules},
+    kernel::{Kernel, MODULES, SERIES, STORAGE_MODULES},
     machine::Machine,
     suites::{datapath_files, pods_files, volume_figures_files, volumes_files},
 };
 use crate::{
     error::Error,
+    results::Results,
     run::{Step, target},
     setup,
 };
@@ -46,6 +53,9 @@ enum Suite {
 /// Which kernels.
 #[derive(Args)]
 pub struct Options {
+    /// Architecture of the machines; aarch64 runs the datapath's tests alone.
+    #[arg(long, value_enum, default_value_t)]
+    arch: Architecture,
     /// Kernel series of Debian's packages.
     #[arg(long, value_delimiter = ',', default_values_t = SERIES.map(str::to_owned))]
     kernels: Vec<String>,
@@ -71,20 +81,40 @@ pub struct Options {
 /// # Errors
 /// When a package cannot be had, the tests do not build, or one fails.
 pub fn vm(options: &Options) -> Result<(), Error> {
+    check_suites(options.arch, &options.suites)?;
     setup::setup()?;
-    setup::setup_for_machines()?;
+    setup::setup_for_machines(options.arch)?;
     if options.short {
-        return short::run_alone(&options.kernels);
+        return short::run_alone(options.arch, &options.kernels);
     }
+    let mut results = Results::default();
+    let outcome = run_suites(options, &mut results);
+    println!("\n{results}");
+    outcome
+}
+
+/// Fails for a suite that starts programs of this machine, on another architecture.
+fn check_suites(architecture: Architecture, suites: &[Suite]) -> Result<(), Error> {
+    let native = suites.iter().find(|suite| **suite != Suite::Datapath);
+    match native.and_then(Suite::to_possible_value) {
+        Some(name) if architecture.is_foreign() => Err(Error::State(format!(
+            "the suite `{}` is for x86_64 alone: it starts programs of this machine",
+            name.get_name()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn run_suites(options: &Options, results: &mut Results) -> Result<(), Error> {
     for suite in &options.suites {
         let files = match suite {
-            Suite::Datapath => datapath_files(&options.only)?,
+            Suite::Datapath => datapath_files(options.arch, &options.only)?,
             Suite::Pods => pods_files(options.programs.as_deref())?,
             Suite::Volumes => volumes_files()?,
             Suite::VolumeFigures => volume_figures_files()?,
         };
         for series in &options.kernels {
-            run_suite(*suite, series, &files, options)?;
+            run_suite(*suite, series, &files, options, results)?;
         }
     }
     Ok(())
@@ -96,33 +126,37 @@ fn run_suite(
     series: &str,
     files: &[(String, PathBuf)],
     options: &Options,
+    results: &mut Results,
 ) -> Result<(), Error> {
-    let step = Step::begin(format!("kernel {series}"));
-    let kernel = kernel(series)?;
-    let image = target().join("vm").join(format!("{series}.cpio"));
+    let machine = options.arch.machine_name(series);
+    let step = Step::begin(format!("kernel {machine}"));
+    let kernel = Kernel::fetch(options.arch, series)?;
+    let image = target().join("vm").join(format!("{machine}.cpio"));
     let mut files = files.to_vec();
-    files.extend(modules(&kernel, &MODULES));
+    files.extend(kernel.modules(&MODULES));
     if matches!(suite, Suite::Volumes | Suite::VolumeFigures) {
-        files.extend(modules(&kernel, &STORAGE_MODULES));
+        files.extend(kernel.modules(&STORAGE_MODULES));
     }
     write_initramfs(&image, &files)?;
     // Of pods, images and layers are in memory, too.
     let (name, mebibytes) = match suite {
-        Suite::Datapath => (series.to_owned(), 1024),
-        Suite::Pods => (format!("{series}-pods"), 2560),
+        Suite::Datapath => (machine.clone(), 1024),
+        Suite::Pods => (format!("{machine}-pods"), 2560),
         // So are the disks of volumes.
-        Suite::Volumes => (format!("{series}-volumes"), 3072),
-        Suite::VolumeFigures => (format!("{series}-volume-figures"), 4096),
+        Suite::Volumes => (format!("{machine}-volumes"), 3072),
+        Suite::VolumeFigures => (format!("{machine}-volume-figures"), 4096),
     };
     let limit = Duration::from_secs(options.timeout);
-    let machine = Machine {
+    let emulated = Machine {
         name,
-        kernel: find(&kernel, "vmlinuz")?,
+        architecture: options.arch,
+        kernel: kernel.image()?,
         image,
         mebibytes,
-        parameters: "",
+        parameters: String::new(),
+        arguments: Vec::new(),
     };
-    let ran = machine.boot(limit, |line| {
+    let output = emulated.boot(limit, |line| {
         // The firmware's last words may stand before our first.
         let is_shown = |start: &&str| line.starts_with(start);
         let is_figure = suite == Suite::VolumeFigures
@@ -134,5 +168,23 @@ fn run_suite(
         }
     })?;
     step.done();
-    ran.into_result()
+    output.count(&machine, results);
+    output.into_result()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suites_of_this_machine_s_programs_are_for_its_architecture_alone() {
+        let all = [Suite::Datapath, Suite::Pods];
+        check_suites(Architecture::X86_64, &all).unwrap();
+        check_suites(Architecture::Aarch64, &all[..1]).unwrap();
+        let error = check_suites(Architecture::Aarch64, &all).unwrap_err();
+        assert!(
+            error.to_string().contains("`pods` is for x86_64"),
+            "{error}"
+        );
+    }
 }

@@ -6,9 +6,10 @@ use std::{
     process::{Command, Stdio},
 };
 
+use super::{apt::Apt, arch::Architecture};
 use crate::{
     error::{Error, at},
-    run::{output, run, target},
+    run::{run, target},
 };
 
 /// The kernel series of Debian's packages that tests run on.
@@ -52,29 +53,81 @@ pub const STORAGE_MODULES: [&str; 19] = [
     "algif_skcipher",
 ];
 
-/// A folder with the image and the modules of the newest kernel of a series.
-///
-/// # Errors
-/// When apt does not have the series, or the package cannot be unpacked.
-pub fn kernel(series: &str) -> Result<PathBuf, Error> {
-    let search = || {
-        output(Command::new("apt-cache").args([
-            "search",
-            "--names-only",
-            &format!("^linux-image-{}\\..*-amd64$", series.replace('.', "\\.")),
-        ]))
-    };
-    let missing = |why: String| Error::Missing {
-        what: format!("a kernel package of the series {series}"),
-        how: format!("{why}; run apt-get update, or name another series with --kernels"),
-    };
-    let mut names = search().map_err(|error| missing(error.to_string()))?;
-    if names.trim().is_empty() {
-        // A fresh machine has no lists.
-        let _ = output(Command::new("apt-get").args(["update", "-qq"]));
-        names = search()?;
+/// A kernel of Debian's, with the modules that tests need.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    folder: PathBuf,
+}
+
+impl Kernel {
+    /// Downloads the newest kernel of a series, unless it is there.
+    ///
+    /// # Errors
+    /// When apt does not have the series, or the package cannot be unpacked.
+    pub fn fetch(architecture: Architecture, series: &str) -> Result<Self, Error> {
+        let apt = Apt::new(architecture)?;
+        let missing = |why: String| Error::Missing {
+            what: format!(
+                "a kernel package of the series {series} for {}",
+                architecture.debian()
+            ),
+            how: format!("{why}; run apt-get update, or name another series with --kernels"),
+        };
+        let pattern = format!(
+            "^linux-image-{}\\..*-{}$",
+            series.replace('.', "\\."),
+            architecture.debian()
+        );
+        let search = || Ok::<_, Error>(newest(&apt.search(&pattern)?).map(ToOwned::to_owned));
+        let mut name = search().map_err(|error| missing(error.to_string()))?;
+        let is_complete = |name: &Option<String>| {
+            let folder = name.as_ref().map(|name| target().join("vm").join(name));
+            folder.is_some_and(|folder| folder.join(COMPLETE).exists())
+        };
+        // A fresh machine has no lists; nothing else updates those of a foreign architecture.
+        if name.is_none() || architecture.is_foreign() && !is_complete(&name) {
+            let updated = apt.update();
+            name = search()?;
+            if name.is_none() {
+                updated.map_err(|error| missing(error.to_string()))?;
+            }
+        }
+        let name = name.ok_or_else(|| missing("apt has none".to_owned()))?;
+        let folder = target().join("vm").join(&name);
+        if !folder.join(COMPLETE).exists() {
+            fs::create_dir_all(&folder).map_err(at(&folder))?;
+            apt.download(&name, &folder)
+                .map_err(|error| missing(error.to_string()))?;
+            unpack(&folder)?;
+        }
+        Ok(Self { folder })
     }
-    let newest = names
+
+    /// Returns the image that the emulator boots.
+    ///
+    /// # Errors
+    /// When it is missing.
+    pub fn image(&self) -> Result<PathBuf, Error> {
+        find(&self.folder, "vmlinuz")
+    }
+
+    /// Returns the places of modules in a machine; those that a kernel has built in are no files.
+    pub fn modules(&self, names: &[&str]) -> impl Iterator<Item = (String, PathBuf)> {
+        let files = names.iter().enumerate().map(|(order, name)| {
+            let file = self.folder.join(format!("{name}.ko"));
+            (format!("modules/{order:02}-{name}.ko"), file)
+        });
+        files.filter(|(_, file)| file.exists())
+    }
+}
+
+/// Marks a folder whose package is unpacked. Its name says what is taken out: a folder of an
+/// earlier version has less.
+const COMPLETE: &str = "complete-with-storage";
+
+/// Returns the newest kernel for ordinary machines among the packages that apt found.
+fn newest(packages: &str) -> Option<&str> {
+    packages
         .lines()
         .filter_map(|line| line.split(' ').next())
         .filter(|name| {
@@ -87,23 +140,13 @@ pub fn kernel(series: &str) -> Result<PathBuf, Error> {
                 .filter_map(|digits| digits.parse::<u32>().ok())
                 .collect::<Vec<_>>()
         })
-        .ok_or_else(|| missing("apt has none".to_owned()))?;
-    let folder = target().join("vm").join(newest);
-    // Names what is taken out: a folder of an earlier version has less.
-    let complete = folder.join("complete-with-storage");
-    if complete.exists() {
-        return Ok(folder);
-    }
-    fs::create_dir_all(&folder).map_err(at(&folder))?;
-    output(
-        Command::new("apt-get")
-            .args(["download", "-qq", newest])
-            .current_dir(&folder),
-    )
-    .map_err(|error| missing(error.to_string()))?;
-    let package = find(&folder, "linux-image")?;
-    extract_kernel(&package, &folder)?;
-    for packed in fs::read_dir(&folder).map_err(at(&folder))?.flatten() {
+}
+
+/// Unpacks the package in a folder.
+fn unpack(folder: &Path) -> Result<(), Error> {
+    let package = find(folder, "linux-image")?;
+    extract_kernel(&package, folder)?;
+    for packed in fs::read_dir(folder).map_err(at(folder))?.flatten() {
         if packed.path().extension().is_some_and(|end| end == "xz") {
             run(Command::new("xz")
                 .args(["--decompress", "--force"])
@@ -111,17 +154,9 @@ pub fn kernel(series: &str) -> Result<PathBuf, Error> {
         }
     }
     fs::remove_file(&package).map_err(at(&package))?;
+    let complete = folder.join(COMPLETE);
     File::create(&complete).map_err(at(&complete))?;
-    Ok(folder)
-}
-
-/// Where modules stand in the machine; those that a kernel has built in are no files.
-pub fn modules(folder: &Path, names: &[&str]) -> impl Iterator<Item = (String, PathBuf)> {
-    let files = names.iter().enumerate().map(|(order, name)| {
-        let file = folder.join(format!("{name}.ko"));
-        (format!("modules/{order:02}-{name}.ko"), file)
-    });
-    files.filter(|(_, file)| file.exists())
+    Ok(())
 }
 
 /// Takes the kernel and what the tests need of its modules out of its package.
@@ -158,10 +193,7 @@ fn extract_kernel(package: &Path, folder: &Path) -> Result<(), Error> {
 }
 
 /// Returns the file of a folder whose name begins with `prefix`.
-///
-/// # Errors
-/// When there is none.
-pub fn find(folder: &Path, prefix: &str) -> Result<PathBuf, Error> {
+fn find(folder: &Path, prefix: &str) -> Result<PathBuf, Error> {
     fs::read_dir(folder)
         .map_err(at(folder))?
         .flatten()
@@ -174,4 +206,22 @@ pub fn find(folder: &Path, prefix: &str) -> Result<PathBuf, Error> {
             what: format!("`{prefix}…` in `{}`", folder.display()),
             how: format!("remove `{}` and try again", folder.display()),
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_kernel_is_one_for_ordinary_machines() {
+        let packages = "\
+linux-image-6.1.0-9-arm64 - Linux 6.1 for 64-bit ARMv8 machines (signed)
+linux-image-6.1.0-56-arm64 - Linux 6.1 for 64-bit ARMv8 machines (signed)
+linux-image-6.1.0-57-cloud-arm64 - Linux 6.1 for arm64 cloud (signed)
+linux-image-6.1.0-57-rt-arm64 - Linux 6.1 for 64-bit ARMv8 machines, PREEMPT_RT (signed)
+linux-image-6.1.0-12-arm64 - Linux 6.1 for 64-bit ARMv8 machines (signed)
+";
+        assert_eq!(newest(packages), Some("linux-image-6.1.0-56-arm64"));
+        assert_eq!(newest(""), None);
+    }
 }

@@ -5,24 +5,37 @@ use std::{
     process::Command,
 };
 
+use super::{
+    apt::Apt,
+    arch::Architecture,
+    elf::{self, libraries_below},
+};
 use crate::{
     error::{Error, at},
     run::{cargo, output, which},
 };
+
+/// Debian's packages with the programs of machines of a foreign architecture.
+const PACKAGES: [&str; 2] = ["iproute2", "kmod"];
+
+/// Folders of programs in packages.
+const FOLDERS: [&str; 4] = ["bin", "sbin", "usr/bin", "usr/sbin"];
 
 /// Programs that `cargo test` with this selection builds of a package, by name.
 ///
 /// # Errors
 /// When they do not build, or there are none.
 pub fn test_programs(
+    architecture: Architecture,
     selection: &[&str],
     is_of_package: impl Fn(&str) -> bool,
 ) -> Result<Vec<(String, PathBuf)>, Error> {
-    let text = output(
-        cargo()
-            .args(["test", "--no-run", "--message-format", "json"])
-            .args(selection),
-    )?;
+    let mut command = cargo();
+    command
+        .args(["test", "--no-run", "--message-format", "json"])
+        .args(selection);
+    architecture.build_tests_for(&mut command);
+    let text = output(&mut command)?;
     let programs = executables(&text, is_of_package);
     if programs.is_empty() {
         return Err(Error::Failed(format!(
@@ -46,14 +59,33 @@ pub fn executables(messages: &str, is_of_package: impl Fn(&str) -> bool) -> Vec<
         .collect()
 }
 
-/// These files with programs of this machine.
+/// Adds programs to files: those of this machine, or those of Debian's packages for a foreign
+/// architecture.
 ///
 /// # Errors
-/// When this machine lacks one of them.
+/// When this machine or the packages lack one of them.
 pub fn with_programs(
+    architecture: Architecture,
     mut files: Vec<(String, PathBuf)>,
     programs: &[&str],
 ) -> Result<Vec<(String, PathBuf)>, Error> {
+    if architecture.is_foreign() {
+        let root = Apt::new(architecture)?.unpack_with_dependencies(&PACKAGES)?;
+        for program in programs {
+            let path = FOLDERS
+                .iter()
+                .find_map(|folder| elf::resolve(&root, &Path::new(folder).join(program)))
+                .ok_or_else(|| Error::Missing {
+                    what: format!("`{program}` for {}", architecture.debian()),
+                    how: format!("it is in none of the packages {}", PACKAGES.join(", ")),
+                })?;
+            files.extend(libraries_below(&root, architecture.name(), &path)?);
+            files.push((format!("bin/{program}"), path));
+        }
+        files.sort();
+        files.dedup();
+        return Ok(files);
+    }
     for program in programs {
         let path = which(program).ok_or_else(|| Error::Missing {
             what: format!("`{program}`"),

@@ -6,7 +6,10 @@ use std::{
     process::Command,
 };
 
-use super::programs::{executables, libraries, test_programs, with_programs};
+use super::{
+    arch::Architecture,
+    programs::{executables, libraries, test_programs, with_programs},
+};
 use crate::{
     build, ebpf,
     error::{Error, at},
@@ -63,12 +66,18 @@ const VOLUME_TESTS: [&str; 5] = [
 ///
 /// # Errors
 /// When something does not build, or this machine lacks a program.
-pub fn datapath_files(only: &str) -> Result<Vec<(String, PathBuf)>, Error> {
+pub fn datapath_files(
+    architecture: Architecture,
+    only: &str,
+) -> Result<Vec<(String, PathBuf)>, Error> {
     ebpf::build(&workspace(), &workspace().join(ebpf::OBJECT))?;
     let step = Step::begin("the datapath's tests");
-    let tests = datapath_tests(&["--release", "--package", "node-agent-datapath", "--tests"])?;
+    let tests = datapath_tests(
+        architecture,
+        &["--release", "--package", "node-agent-datapath", "--tests"],
+    )?;
     step.done();
-    let init = build::images_programs()?.join("vm-init");
+    let init = architecture.build_static_programs()?.join("vm-init");
     let mut files = vec![("init".to_owned(), init)];
     for (name, test) in tests {
         if name.starts_with(only) {
@@ -76,7 +85,7 @@ pub fn datapath_files(only: &str) -> Result<Vec<(String, PathBuf)>, Error> {
             files.push((format!("tests/{name}"), test));
         }
     }
-    with_programs(files, &DATAPATH_PROGRAMS)
+    with_programs(architecture, files, &DATAPATH_PROGRAMS)
 }
 
 /// The datapath's test programs, by name, built as `cargo test` with this selection
@@ -84,8 +93,11 @@ pub fn datapath_files(only: &str) -> Result<Vec<(String, PathBuf)>, Error> {
 ///
 /// # Errors
 /// When they do not build, or there are none.
-pub fn datapath_tests(selection: &[&str]) -> Result<Vec<(String, PathBuf)>, Error> {
-    test_programs(selection, |package| {
+pub fn datapath_tests(
+    architecture: Architecture,
+    selection: &[&str],
+) -> Result<Vec<(String, PathBuf)>, Error> {
+    test_programs(architecture, selection, |package| {
         package.contains("node-agent/datapath#") || package.contains("node-agent-datapath")
     })
 }
@@ -122,7 +134,7 @@ pub fn pods_files(built: Option<&Path>) -> Result<Vec<(String, PathBuf)>, Error>
     files.extend(libraries(&orlop)?);
     files.extend(libraries(&built.join("orlop-cni"))?);
     let programs: Vec<&str> = ["ip", "insmod"].into_iter().chain(NODE_PROGRAMS).collect();
-    with_programs(files, &programs)
+    with_programs(Architecture::X86_64, files, &programs)
 }
 
 /// The CSI driver's tests of volumes.
@@ -134,7 +146,9 @@ pub fn volumes_files() -> Result<Vec<(String, PathBuf)>, Error> {
     go::build();
     let step = Step::begin("the volumes' tests");
     let selection = ["--package", "csi", "--test", "volumes"];
-    let built = test_programs(&selection, |package| package.contains("/csi#"))?;
+    let built = test_programs(Architecture::X86_64, &selection, |package| {
+        package.contains("/csi#")
+    })?;
     step.done();
     let folder = target().join("vm");
     fs::create_dir_all(&folder).map_err(at(&folder))?;
@@ -158,7 +172,7 @@ pub fn volumes_files() -> Result<Vec<(String, PathBuf)>, Error> {
     if sanity.is_file() {
         files.push(("bin/csi-sanity".to_owned(), sanity));
     }
-    with_programs(files, &VOLUME_PROGRAMS)
+    with_programs(Architecture::X86_64, files, &VOLUME_PROGRAMS)
 }
 
 /// The bench of volumes, of which the parts run that need device-mapper.
@@ -192,5 +206,5 @@ pub fn volume_figures_files() -> Result<Vec<(String, PathBuf)>, Error> {
         files.push(("tests/volumes".to_owned(), program));
     }
     let programs: Vec<&str> = VOLUME_PROGRAMS.into_iter().chain(["fio"]).collect();
-    with_programs(files, &programs)
+    with_programs(Architecture::X86_64, files, &programs)
 }
