@@ -9,7 +9,6 @@
 //! With `--arch aarch64` the datapath's suite and its short form run on a machine of that
 //! [architecture](arch); the other suites start programs of this machine.
 
-mod apt;
 pub mod arch;
 mod elf;
 mod initramfs;
@@ -85,7 +84,7 @@ pub fn vm(options: &Options) -> Result<(), Error> {
     setup::setup()?;
     setup::setup_for_machines(options.arch)?;
     if options.short {
-        return short::run_alone(options.arch, &options.kernels);
+        return short::run_alone(options.arch, &options.kernels, limit(options));
     }
     let mut results = Results::default();
     let outcome = run_suites(options, &mut results);
@@ -120,6 +119,10 @@ fn run_suites(options: &Options, results: &mut Results) -> Result<(), Error> {
     Ok(())
 }
 
+fn limit(options: &Options) -> Duration {
+    Duration::from_secs(options.timeout)
+}
+
 /// Boots one kernel with one suite.
 fn run_suite(
     suite: Suite,
@@ -146,7 +149,6 @@ fn run_suite(
         Suite::Volumes => (format!("{machine}-volumes"), 3072),
         Suite::VolumeFigures => (format!("{machine}-volume-figures"), 4096),
     };
-    let limit = Duration::from_secs(options.timeout);
     let emulated = Machine {
         name,
         architecture: options.arch,
@@ -156,7 +158,7 @@ fn run_suite(
         parameters: String::new(),
         arguments: Vec::new(),
     };
-    let output = emulated.boot(limit, |line| {
+    let output = emulated.boot(limit(options), |line| {
         // The firmware's last words may stand before our first.
         let is_shown = |start: &&str| line.starts_with(start);
         let is_figure = suite == Suite::VolumeFigures

@@ -6,8 +6,9 @@ use std::{
     process::{Command, Stdio},
 };
 
-use super::{apt::Apt, arch::Architecture};
+use super::arch::Architecture;
 use crate::{
+    apt::Apt,
     error::{Error, at},
     run::{run, target},
 };

@@ -6,11 +6,11 @@ use std::{
 };
 
 use super::{
-    apt::Apt,
     arch::Architecture,
     elf::{self, libraries_below},
 };
 use crate::{
+    apt::Apt,
     error::{Error, at},
     run::{cargo, output, which},
 };
@@ -70,7 +70,7 @@ pub fn with_programs(
     programs: &[&str],
 ) -> Result<Vec<(String, PathBuf)>, Error> {
     if architecture.is_foreign() {
-        let root = Apt::new(architecture)?.unpack_with_dependencies(&PACKAGES)?;
+        let root = Apt::new(architecture)?.unpack_with_dependencies("programs", &PACKAGES)?;
         for program in programs {
             let path = FOLDERS
                 .iter()

@@ -40,14 +40,18 @@ const TESTS: [(&str, &[&str]); 4] = [
 /// Becomes the environment of the tests: `matrix` asks one question of each kind.
 const PARAMETERS: &str = "ORLOP_MATRIX_EACH_KIND=1";
 const MEBIBYTES: u32 = 768;
-/// Longest time for all machines together.
+/// Longest time for all machines together among all tests.
 const LIMIT: Duration = Duration::from_secs(420);
 
 /// Runs the short form by itself.
 ///
 /// # Errors
 /// When a kernel cannot be had, the tests do not build, or one fails.
-pub fn run_alone(architecture: Architecture, series: &[String]) -> Result<(), Error> {
+pub fn run_alone(
+    architecture: Architecture,
+    series: &[String],
+    limit: Duration,
+) -> Result<(), Error> {
     let mut results = Results::default();
     let kernels = series
         .iter()
@@ -57,7 +61,7 @@ pub fn run_alone(architecture: Architecture, series: &[String]) -> Result<(), Er
         .into_iter()
         .chain(TESTS.iter().flat_map(|(program, _)| ["--test", program]))
         .collect();
-    let outcome = on_kernels(architecture, &kernels, &selection, &mut results);
+    let outcome = on_kernels(architecture, &kernels, &selection, limit, &mut results);
     println!("\n{results}");
     outcome
 }
@@ -85,7 +89,7 @@ pub fn run_among_tests(selection: &[&str], results: &mut Results) -> Result<(), 
             Err(error) => return Err(error),
         }
     }
-    on_kernels(architecture, &kernels, selection, results)
+    on_kernels(architecture, &kernels, selection, LIMIT, results)
 }
 
 /// Downloads the kernels, so that tests find them.
@@ -102,6 +106,7 @@ fn on_kernels(
     architecture: Architecture,
     kernels: &[(String, Kernel)],
     selection: &[&str],
+    limit: Duration,
     results: &mut Results,
 ) -> Result<(), Error> {
     let step = Step::begin("test programs for machines");
@@ -117,7 +122,9 @@ fn on_kernels(
         let running: Vec<_> = kernels
             .iter()
             .zip(&names)
-            .map(|((_, kernel), name)| scope.spawn(|| boot(architecture, name, kernel, &files)))
+            .map(|((_, kernel), name)| {
+                scope.spawn(|| boot(architecture, name, kernel, &files, limit))
+            })
             .collect();
         running
             .into_iter()
@@ -148,6 +155,7 @@ fn boot(
     name: &str,
     kernel: &Kernel,
     files: &[(String, PathBuf)],
+    limit: Duration,
 ) -> Result<MachineOutput, Error> {
     let image = target().join("vm").join(format!("{name}-short.cpio"));
     let mut files = files.to_vec();
@@ -162,7 +170,7 @@ fn boot(
         parameters: PARAMETERS.to_owned(),
         arguments: Vec::new(),
     };
-    machine.boot(LIMIT, |_| {})
+    machine.boot(limit, |_| {})
 }
 
 /// The files of a machine but for its modules.

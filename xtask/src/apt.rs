@@ -6,10 +6,10 @@ use std::{
     process::Command,
 };
 
-use super::arch::Architecture;
 use crate::{
     error::{Error, at},
     run::{output, target},
+    vm::arch::Architecture,
 };
 
 /// apt for an architecture. For a foreign one, its lists and its cache are in a folder of their
@@ -90,27 +90,35 @@ impl Apt {
         .map(drop)
     }
 
-    /// Unpacks packages of a foreign architecture, with all that they depend on, and returns the
-    /// folder, which is laid out as `/`.
+    /// Unpacks packages of a foreign architecture, with all that they depend on, into the folder
+    /// `name`, and returns its path. It is laid out as `/`.
     ///
     /// # Errors
     /// When a package cannot be downloaded or unpacked.
-    pub fn unpack_with_dependencies(&self, packages: &[&str]) -> Result<PathBuf, Error> {
-        let root = self.folder.join("root");
-        let complete = self.folder.join("complete");
+    pub fn unpack_with_dependencies(
+        &self,
+        name: &str,
+        packages: &[&str],
+    ) -> Result<PathBuf, Error> {
+        let root = self.folder.join(name);
+        let complete = self.folder.join(format!("{name}.complete"));
         let wanted = packages.join(" ");
         if fs::read_to_string(&complete).is_ok_and(|found| found == wanted) {
             return Ok(root);
         }
         self.update()?;
+        let archives = self.folder.join(format!("{name}.archives"));
+        for folder in [&root, &archives.join("partial")] {
+            fs::create_dir_all(folder).map_err(at(folder))?;
+        }
         output(
             self.command("apt-get")
                 .args(["install", "-y", "-qq", "--download-only"])
                 .arg("--no-install-recommends")
+                .arg("--option")
+                .arg(format!("Dir::Cache::archives={}", archives.display()))
                 .args(packages),
         )?;
-        fs::create_dir_all(&root).map_err(at(&root))?;
-        let archives = self.folder.join("cache/archives");
         for archive in fs::read_dir(&archives).map_err(at(&archives))?.flatten() {
             if archive.path().extension().is_some_and(|end| end == "deb") {
                 output(
