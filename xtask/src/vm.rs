@@ -70,9 +70,9 @@ pub struct Options {
     /// Folder of the programs that run pods; without, they are built.
     #[arg(long)]
     programs: Option<PathBuf>,
-    /// Longest time for one machine, in seconds.
-    #[arg(long, default_value_t = 1500)]
-    timeout: u64,
+    /// Longest time for one machine, in seconds [default: 1500, for aarch64 3600]
+    #[arg(long)]
+    timeout: Option<u64>,
 }
 
 /// Boots each kernel and runs the tests in it.
@@ -120,7 +120,8 @@ fn run_suites(options: &Options, results: &mut Results) -> Result<(), Error> {
 }
 
 fn limit(options: &Options) -> Duration {
-    Duration::from_secs(options.timeout)
+    let default = options.arch.time_limit();
+    options.timeout.map_or(default, Duration::from_secs)
 }
 
 /// Boots one kernel with one suite.

@@ -3,6 +3,7 @@
 use std::{
     path::{Path, PathBuf},
     process::Command,
+    time::Duration,
 };
 
 use clap::ValueEnum;
@@ -57,8 +58,7 @@ impl Architecture {
     pub fn board(self) -> &'static [&'static str] {
         match self {
             Self::X86_64 => &["-cpu", "max"],
-            // Pointer authentication as the architecture defines it takes half of an emulated
-            // machine's time.
+            // Pointer authentication with the architecture's own algorithm is slow to emulate.
             Self::Aarch64 => &["-machine", "virt", "-cpu", "max,pauth-impdef=on"],
         }
     }
@@ -85,6 +85,14 @@ impl Architecture {
             Self::X86_64 => build::STATIC,
             // Rust's own linker and musl, since this machine has no C library for it.
             Self::Aarch64 => "-C target-feature=+crt-static -C strip=symbols -C linker=rust-lld",
+        }
+    }
+
+    /// The longest time for a machine that runs a suite.
+    pub fn time_limit(self) -> Duration {
+        match self {
+            Self::X86_64 => Duration::from_secs(1500),
+            Self::Aarch64 => Duration::from_secs(3600),
         }
     }
 

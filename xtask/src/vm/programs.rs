@@ -69,30 +69,31 @@ pub fn with_programs(
     mut files: Vec<(String, PathBuf)>,
     programs: &[&str],
 ) -> Result<Vec<(String, PathBuf)>, Error> {
-    if architecture.is_foreign() {
-        let root = Apt::new(architecture)?.unpack_with_dependencies("programs", &PACKAGES)?;
-        for program in programs {
-            let path = FOLDERS
+    let root = if architecture.is_foreign() {
+        Some(Apt::new(architecture)?.unpack_with_dependencies("programs", &PACKAGES)?)
+    } else {
+        None
+    };
+    for program in programs {
+        let path = match &root {
+            None => which(program).ok_or_else(|| Error::Missing {
+                what: format!("`{program}`"),
+                how: "`cargo xtask setup` installs what Debian has; kubectl is looked for on the \
+                      path"
+                    .to_owned(),
+            })?,
+            Some(root) => FOLDERS
                 .iter()
-                .find_map(|folder| elf::resolve(&root, &Path::new(folder).join(program)))
+                .find_map(|folder| elf::resolve(root, &Path::new(folder).join(program)))
                 .ok_or_else(|| Error::Missing {
                     what: format!("`{program}` for {}", architecture.debian()),
                     how: format!("it is in none of the packages {}", PACKAGES.join(", ")),
-                })?;
-            files.extend(libraries_below(&root, architecture.name(), &path)?);
-            files.push((format!("bin/{program}"), path));
-        }
-        files.sort();
-        files.dedup();
-        return Ok(files);
-    }
-    for program in programs {
-        let path = which(program).ok_or_else(|| Error::Missing {
-            what: format!("`{program}`"),
-            how: "`cargo xtask setup` installs what Debian has; kubectl is looked for on the path"
-                .to_owned(),
-        })?;
-        files.extend(libraries(&path)?);
+                })?,
+        };
+        files.extend(match &root {
+            None => libraries(&path)?,
+            Some(root) => libraries_below(root, architecture.name(), &path)?,
+        });
         files.push((format!("bin/{program}"), path));
     }
     files.sort();
