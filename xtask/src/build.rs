@@ -11,6 +11,9 @@ use crate::{
 /// The target of static programs.
 pub const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
+/// The compiler's flags for static programs.
+pub const STATIC: &str = "-C target-feature=+crt-static -C strip=symbols";
+
 /// Builds `target/release/orlop`, `target/release/orlop-cni` and
 /// `target/release/orlop-csi`.
 ///
@@ -58,17 +61,22 @@ pub const PLUGIN: [&str; 4] = [
 /// # Errors
 /// When one does not compile.
 pub fn images_programs() -> Result<std::path::PathBuf, Error> {
+    images_programs_for(TRIPLE, STATIC)
+}
+
+/// Builds them for a target, with these flags of the compiler.
+///
+/// # Errors
+/// When one does not compile.
+pub fn images_programs_for(triple: &str, flags: &str) -> Result<std::path::PathBuf, Error> {
     // Own target folder: other flags than the rest of the workspace.
     let folder = target().join("images");
     output(
         cargo()
             .args(["build", "--release", "--package", "tests-images"])
-            .args(["--target", TRIPLE, "--target-dir"])
+            .args(["--target", triple, "--target-dir"])
             .arg(&folder)
-            .env(
-                "RUSTFLAGS",
-                "-C target-feature=+crt-static -C strip=symbols",
-            ),
+            .env("RUSTFLAGS", flags),
     )?;
-    Ok(folder.join(TRIPLE).join("release"))
+    Ok(folder.join(triple).join("release"))
 }

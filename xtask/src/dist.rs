@@ -4,11 +4,13 @@
 use std::path::{Path, PathBuf};
 
 use crate::{
+    apt::Apt,
     build::PLUGIN,
     ebpf,
     error::{Error, at},
     layout,
     run::{Step, cargo, output, run, target, which, workspace},
+    vm::arch::Architecture,
 };
 
 /// For what, and where to.
@@ -119,7 +121,7 @@ fn build(triple: &str, timings: bool) -> Result<PathBuf, Error> {
 /// The C compiler of a target, and the paths of sources.
 struct Tools {
     triple: String,
-    compiler: String,
+    compiler: Compiler,
     workspace: PathBuf,
     registry: PathBuf,
 }
@@ -140,13 +142,14 @@ impl Tools {
         }
         let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
         let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+        let named = |name: &str| std::env::var(name).ok();
+        let mut compiler = compiler(triple, named, |it| which(it).is_some())?;
+        if let Compiler::Clang { headers } = &mut compiler {
+            *headers = musl_headers()?;
+        }
         Ok(Self {
             triple: triple.to_owned(),
-            compiler: compiler(
-                triple,
-                |name| std::env::var(name).ok(),
-                |it| which(it).is_some(),
-            )?,
+            compiler,
             workspace: workspace(),
             registry: home.unwrap_or_default().join("registry/src"),
         })
@@ -156,31 +159,59 @@ impl Tools {
     fn environment(&self) -> Vec<(String, String)> {
         let key = self.triple.replace('-', "_");
         let (workspace, registry) = (self.workspace.display(), self.registry.display());
-        let flags = [
+        let mut flags = vec![
             "-Ctarget-feature=+crt-static".to_owned(),
             format!("--remap-path-prefix={workspace}=/orlop"),
             format!("--remap-path-prefix={registry}=/crates"),
         ];
-        vec![
+        let mut options = format!("-ffile-prefix-map={registry}=/crates");
+        let mut variables = Vec::new();
+        let compiler = match &self.compiler {
+            Compiler::Named(name) => name.as_str(),
+            Compiler::Clang { headers } => {
+                // Rust's own linker, with the musl that Rust has for the target.
+                flags.push("-Clinker=rust-lld".to_owned());
+                let headers = headers.display();
+                options.push_str(&format!(" -nostdlibinc -isystem {headers}"));
+                variables.push((format!("AR_{key}"), "llvm-ar".to_owned()));
+                "clang"
+            }
+        };
+        variables.extend([
             ("CARGO_ENCODED_RUSTFLAGS".to_owned(), flags.join("\u{1f}")),
-            (format!("CC_{key}"), self.compiler.clone()),
-            (
-                format!("CFLAGS_{key}"),
-                format!("-ffile-prefix-map={registry}=/crates"),
-            ),
-        ]
+            (format!("CC_{key}"), compiler.to_owned()),
+            (format!("CFLAGS_{key}"), options),
+        ]);
+        variables
     }
 }
 
-/// The C compiler for a target: the one that cc's variable names, or one of the usual names.
+/// The C compiler of a target.
+#[derive(Debug, Eq, PartialEq)]
+enum Compiler {
+    /// A compiler for the target alone, which also links.
+    Named(String),
+    /// clang, which compiles for all targets, with musl's headers in this folder.
+    Clang { headers: PathBuf },
+}
+
+/// Returns the folder of musl's headers for 64-bit ARM, out of Debian's package.
+fn musl_headers() -> Result<PathBuf, Error> {
+    let apt = Apt::new(Architecture::Aarch64)?;
+    let root = apt.unpack_with_dependencies("musl", &["musl-dev"])?;
+    Ok(root.join("usr/include/aarch64-linux-musl"))
+}
+
+/// The C compiler for a target: the one that cc's variable names, or one of the usual names, or
+/// clang.
 fn compiler(
     triple: &str,
     variable: impl Fn(&str) -> Option<String>,
     is_there: impl Fn(&str) -> bool,
-) -> Result<String, Error> {
+) -> Result<Compiler, Error> {
     let key = format!("CC_{}", triple.replace('-', "_"));
     if let Some(named) = variable(&key) {
-        return Ok(named);
+        return Ok(Compiler::Named(named));
     }
     let machine = triple.split('-').next().unwrap_or_default();
     let libc = triple.rsplit('-').next().unwrap_or_default();
@@ -188,13 +219,24 @@ fn compiler(
     if machine == std::env::consts::ARCH {
         names.push(if libc == "musl" { "musl-gcc" } else { "cc" }.to_owned());
     }
-    match names.iter().find(|name| is_there(name)) {
-        Some(name) => Ok(name.clone()),
-        None => Err(Error::Missing {
-            what: format!("a C compiler for {triple} ({})", names.join(", ")),
-            how: format!("install one (Debian: musl-tools), or name it with {key}"),
-        }),
+    if let Some(name) = names.iter().find(|name| is_there(name)) {
+        return Ok(Compiler::Named(name.clone()));
     }
+    let has_clang = triple == "aarch64-unknown-linux-musl";
+    if has_clang && ["clang", "llvm-ar"].iter().all(|name| is_there(name)) {
+        return Ok(Compiler::Clang {
+            headers: PathBuf::new(),
+        });
+    }
+    let package = if has_clang {
+        "clang and llvm"
+    } else {
+        "musl-tools"
+    };
+    Err(Error::Missing {
+        what: format!("a C compiler for {triple} ({})", names.join(", ")),
+        how: format!("install one (Debian: {package}), or name it with {key}"),
+    })
 }
 
 #[cfg(test)]
@@ -206,9 +248,10 @@ mod tests {
         let none = |_: &str| None;
         let triple = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
         let found = compiler(&triple, none, |name| name == "musl-gcc");
-        assert_eq!(found.unwrap(), "musl-gcc");
+        assert_eq!(found.unwrap(), Compiler::Named("musl-gcc".to_owned()));
         let named = |name: &str| name.starts_with("CC_").then(|| "my-cc".to_owned());
-        assert_eq!(compiler(&triple, named, |_| false).unwrap(), "my-cc");
+        let found = compiler(&triple, named, |_| false);
+        assert_eq!(found.unwrap(), Compiler::Named("my-cc".to_owned()));
         let missing = compiler("sparc64-unknown-linux-musl", none, |name| {
             name == "musl-gcc"
         });
@@ -220,10 +263,37 @@ mod tests {
     }
 
     #[test]
+    fn clang_compiles_for_64_bit_arm_with_headers_of_musl_and_rust_links() {
+        let found = compiler(
+            "aarch64-unknown-linux-musl",
+            |_| None,
+            |name| ["clang", "llvm-ar", "musl-gcc"].contains(&name),
+        );
+        let headers = PathBuf::new();
+        assert_eq!(found.unwrap(), Compiler::Clang { headers });
+        let tools = Tools {
+            triple: "aarch64-unknown-linux-musl".to_owned(),
+            compiler: Compiler::Clang {
+                headers: "/musl".into(),
+            },
+            workspace: "/home/me/orlop".into(),
+            registry: "/home/me/.cargo/registry/src".into(),
+        };
+        let variables = tools.environment();
+        let value = |name: &str| {
+            let found = variables.iter().find(|(variable, _)| variable == name);
+            found.map(|(_, value)| value.as_str()).unwrap_or_default()
+        };
+        assert_eq!(value("CC_aarch64_unknown_linux_musl"), "clang");
+        assert!(value("CFLAGS_aarch64_unknown_linux_musl").contains("-isystem /musl"));
+        assert!(value("CARGO_ENCODED_RUSTFLAGS").ends_with("-Clinker=rust-lld"));
+    }
+
+    #[test]
     fn no_path_of_this_machine_gets_into_programs() {
         let tools = Tools {
             triple: "x86_64-unknown-linux-musl".to_owned(),
-            compiler: "musl-gcc".to_owned(),
+            compiler: Compiler::Named("musl-gcc".to_owned()),
             workspace: "/home/me/orlop".into(),
             registry: "/home/me/.cargo/registry/src".into(),
         };

@@ -7,7 +7,7 @@ use crate::{
     error::Error,
     go, machete,
     run::{print_step, run, which},
-    vm,
+    vm::{self, arch::Architecture},
 };
 
 /// A Debian package, and a file that is there once it is installed.
@@ -157,13 +157,8 @@ const VOLUME_PACKAGES: &[Package] = &[
     },
 ];
 
-/// Packages with an emulator for other kernels.
+/// Packages for other kernels, besides an emulator.
 const MACHINE_PACKAGES: &[Package] = &[
-    Package {
-        name: "qemu-system-x86",
-        sign: "/usr/bin/qemu-system-x86_64",
-        reason: "runs the datapath on other kernels",
-    },
     Package {
         name: "kmod",
         sign: "/usr/sbin/insmod",
@@ -174,6 +169,26 @@ const MACHINE_PACKAGES: &[Package] = &[
         sign: "/usr/bin/xz",
         reason: "unpacks them",
     },
+];
+
+/// Emulators, by architecture.
+const EMULATORS: &[(Architecture, Package)] = &[
+    (
+        Architecture::X86_64,
+        Package {
+            name: "qemu-system-x86",
+            sign: "/usr/bin/qemu-system-x86_64",
+            reason: "runs the datapath on other kernels",
+        },
+    ),
+    (
+        Architecture::Aarch64,
+        Package {
+            name: "qemu-system-arm",
+            sign: "/usr/bin/qemu-system-aarch64",
+            reason: "runs the datapath on machines of another architecture",
+        },
+    ),
 ];
 
 const LLVM: Package = Package {
@@ -226,20 +241,27 @@ pub fn setup_for_tests() -> Result<(), Error> {
         let _held = NoServices::hold();
         install(&wanted)?;
     }
-    setup_for_machines()?;
+    setup_for_machines(Architecture::default())?;
     vm::short::fetch_kernels();
     go::build();
     machete::install()
 }
 
-/// Installs the packages that emulated machines need.
+/// Installs what emulated machines of an architecture need: packages, and for a foreign one
+/// Rust's standard library.
 ///
 /// # Errors
 /// As [`setup`].
-pub fn setup_for_machines() -> Result<(), Error> {
-    let mut wanted: Vec<&Package> = MACHINE_PACKAGES.iter().collect();
+pub fn setup_for_machines(architecture: Architecture) -> Result<(), Error> {
+    let emulator = EMULATORS.iter().filter(|(of, _)| *of == architecture);
+    let mut wanted: Vec<&Package> = emulator.map(|(_, package)| package).collect();
+    wanted.extend(MACHINE_PACKAGES);
     wanted.retain(|package| !Path::new(package.sign).exists());
-    install(&wanted)
+    install(&wanted)?;
+    if architecture.is_foreign() {
+        architecture.install_standard_library()?;
+    }
+    Ok(())
 }
 
 /// Installs what the tests of volumes start in emulated machines. None of it is started

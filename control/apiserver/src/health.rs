@@ -39,8 +39,18 @@ pub fn version() -> Value {
         "buildDate": "1970-01-01T00:00:00Z",
         "goVersion": "go1.26",
         "compiler": "rustc",
-        "platform": "linux/amd64"
+        "platform": platform(std::env::consts::ARCH)
     })
+}
+
+/// Returns the platform of a processor as Go names it (`runtime.GOOS/runtime.GOARCH`).
+fn platform(architecture: &str) -> String {
+    let name = match architecture {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    format!("linux/{name}")
 }
 
 /// The health checks of a server.
@@ -314,6 +324,13 @@ pub(crate) async fn check_store(storage: &Storage) -> Result<(), StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_platform_is_named_as_go_names_it() {
+        assert_eq!(platform("x86_64"), "linux/amd64");
+        assert_eq!(platform("aarch64"), "linux/arm64");
+        assert_eq!(platform("riscv64"), "linux/riscv64");
+    }
 
     #[test]
     fn pages_are_kube_apiservers() {
