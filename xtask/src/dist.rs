@@ -38,6 +38,9 @@ pub struct Options {
     timings: bool,
 }
 
+/// The profile of installed programs.
+const PROFILE: &str = "dist";
+
 /// The most that the stripped `orlop` may have, in bytes.
 const LIMIT: u64 = 60_000_000;
 
@@ -96,9 +99,9 @@ fn absolute(path: &Path) -> Result<PathBuf, Error> {
 fn build(triple: &str, timings: bool) -> Result<PathBuf, Error> {
     let tools = Tools::find(triple)?;
     let with = |mut command: std::process::Command| {
-        command.args(["--release", "--target", triple]);
+        command.args(["--profile", PROFILE, "--target", triple]);
         // Names of functions are of use to `cargo xtask layout` and profilers only.
-        command.args(["--config", "profile.release.strip=\"symbols\""]);
+        command.args(["--config", &format!("profile.{PROFILE}.strip=\"symbols\"")]);
         for (name, value) in tools.environment() {
             command.env(name, value);
         }
@@ -115,7 +118,7 @@ fn build(triple: &str, timings: bool) -> Result<PathBuf, Error> {
     command.args(["rustc", "--package", "cni", "--bin", "orlop-cni"]);
     let mut command = with(command);
     run(command.arg("--").args(PLUGIN))?;
-    Ok(target().join(triple).join("release"))
+    Ok(target().join(triple).join(PROFILE))
 }
 
 /// The C compiler of a target, and the paths of sources.
