@@ -176,6 +176,20 @@ const MACHINE_PACKAGES: &[Package] = &[
     },
 ];
 
+/// Packages that make disks of emulated machines.
+const DISK_PACKAGES: &[Package] = &[
+    Package {
+        name: "mmdebstrap",
+        sign: "/usr/bin/mmdebstrap",
+        reason: "makes a root folder of Debian's packages",
+    },
+    Package {
+        name: "e2fsprogs",
+        sign: "/usr/sbin/mke2fs",
+        reason: "makes a disk image of it",
+    },
+];
+
 const LLVM: Package = Package {
     name: "llvm-22-dev",
     sign: "/usr/lib/llvm-22/lib/libLLVM.so",
@@ -238,6 +252,16 @@ pub fn setup_for_tests() -> Result<(), Error> {
 /// As [`setup`].
 pub fn setup_for_machines() -> Result<(), Error> {
     let mut wanted: Vec<&Package> = MACHINE_PACKAGES.iter().collect();
+    wanted.retain(|package| !Path::new(package.sign).exists());
+    install(&wanted)
+}
+
+/// Installs what makes disks of emulated machines.
+///
+/// # Errors
+/// As [`setup`].
+pub fn setup_for_disks() -> Result<(), Error> {
+    let mut wanted: Vec<&Package> = DISK_PACKAGES.iter().collect();
     wanted.retain(|package| !Path::new(package.sign).exists());
     install(&wanted)
 }

@@ -5,8 +5,10 @@
 //! datapath's suite is its tests, which print what the verifier walked through;
 //! the pods' suite is a node whose control groups are of version 2 alone; the
 //! volumes' suite is the CSI driver's tests that need device-mapper and XFS
-//! quotas. The datapath's [short form](short) is part of `cargo xtask test`.
+//! quotas; the [packages'](packages) suite installs and removes the Debian package under
+//! systemd. The datapath's [short form](short) is part of `cargo xtask test`.
 
+mod packages;
 pub mod short;
 
 use std::{
@@ -124,6 +126,8 @@ enum Suite {
     Volumes,
     /// Volumes of LVM, measured beside a plain disk.
     VolumeFigures,
+    /// The Debian package on Debian with systemd.
+    Packages,
 }
 
 /// Which kernels.
@@ -141,7 +145,7 @@ pub struct Options {
     /// Of the datapath's tests, only files whose name begins so.
     #[arg(long, default_value = "")]
     only: String,
-    /// Folder of the programs that run pods; without, they are built.
+    /// Folder of the programs that run pods and are packed; without, they are built.
     #[arg(long)]
     programs: Option<PathBuf>,
     /// Longest time for one machine, in seconds.
@@ -165,6 +169,10 @@ pub fn vm(options: &Options) -> Result<(), Error> {
             Suite::Pods => pods_files(options.programs.as_deref())?,
             Suite::Volumes => volumes_files()?,
             Suite::VolumeFigures => volume_figures_files()?,
+            Suite::Packages => {
+                packages::run_suite(&options.kernels, options.programs.as_deref())?;
+                continue;
+            }
         };
         for series in &options.kernels {
             run_suite(*suite, series, &files, options)?;
@@ -196,6 +204,7 @@ fn run_suite(
         // So are the disks of volumes.
         Suite::Volumes => (format!("{series}-volumes"), 3072),
         Suite::VolumeFigures => (format!("{series}-volume-figures"), 4096),
+        Suite::Packages => (format!("{series}-packages"), packages::MEBIBYTES),
     };
     let limit = Duration::from_secs(options.timeout);
     let machine = Machine {
@@ -204,6 +213,7 @@ fn run_suite(
         image,
         mebibytes,
         parameters: "",
+        disk: None,
     };
     let ran = machine.boot(limit, |line| {
         // The firmware's last words may stand before our first.
@@ -579,6 +589,8 @@ struct Machine {
     /// Kernel parameters; those that the kernel does not know become the environment of
     /// the first process.
     parameters: &'static str,
+    /// The image of its disk, which it changes.
+    disk: Option<PathBuf>,
 }
 
 /// The result of a machine.
@@ -614,6 +626,15 @@ impl Machine {
                 "console=ttyS0 quiet panic=-1 rdinit=/init {}",
                 self.parameters
             ))
+            .args(self.disk.iter().flat_map(|image| {
+                let drive = format!("file={},format=raw,if=virtio", image.display());
+                // A network without a way out, and a clock that counts instructions: on a busy
+                // host nothing runs out of time, and waiting takes none.
+                let network = "user,model=virtio-net-pci,restrict=on".to_owned();
+                let clock = ["-icount", "shift=1,sleep=off", "-rtc", "clock=vm"];
+                let disk = ["-drive".to_owned(), drive, "-nic".to_owned(), network];
+                disk.into_iter().chain(clock.map(str::to_owned))
+            }))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())

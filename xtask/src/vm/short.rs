@@ -150,6 +150,7 @@ fn boot(series: &str, folder: &Path, files: &[(String, PathBuf)]) -> Result<Ran,
         image,
         mebibytes: MEBIBYTES,
         parameters: PARAMETERS,
+        disk: None,
     };
     machine.boot(LIMIT, |_| {})
 }
