@@ -628,10 +628,10 @@ impl Machine {
             ))
             .args(self.disk.iter().flat_map(|image| {
                 let drive = format!("file={},format=raw,if=virtio", image.display());
-                // A network without a way out, and a clock that counts instructions: on a busy
-                // host nothing runs out of time, and waiting takes none.
+                // A network without a way out, and a clock that counts instructions, so that a
+                // busy host runs nothing out of time; more processors do not start with it.
                 let network = "user,model=virtio-net-pci,restrict=on".to_owned();
-                let clock = ["-icount", "shift=1,sleep=off", "-rtc", "clock=vm"];
+                let clock = ["-icount", "shift=1", "-rtc", "clock=vm", "-smp", "1"];
                 let disk = ["-drive".to_owned(), drive, "-nic".to_owned(), network];
                 disk.into_iter().chain(clock.map(str::to_owned))
             }))

@@ -87,6 +87,14 @@ fn live() -> Result<(), Failure> {
         install(&packages[1])?;
         state::take()
     })?;
+    step("the_server_unit_runs_within_its_limits", || {
+        run("systemctl", &["start", "orlop-server"])?;
+        let shown = run("systemctl", &["show", "orlop-server", "-P", "ActiveState"])?;
+        ensure(shown.trim() == "active", shown.clone())?;
+        run("systemctl", &["stop", "orlop-server"])?;
+        let shown = run("systemctl", &["show", "orlop-server", "-P", "Result"])?;
+        ensure(shown.trim() == "success", shown.clone())
+    })?;
     step("down_leaves_what_an_installation_leaves", || {
         up()?;
         Traffic::start()?.stop();
@@ -475,7 +483,17 @@ fn pod(target: &str) -> Value {
 
 /// The last of what the unit said.
 fn logs() {
-    let words = ["-u", "orlop", "-n", "150", "-o", "cat", "--no-pager"];
+    let words = [
+        "-u",
+        "orlop",
+        "-u",
+        "orlop-server",
+        "-n",
+        "150",
+        "-o",
+        "cat",
+        "--no-pager",
+    ];
     for line in run("journalctl", &words).unwrap_or_default().lines() {
         println!("orlop: {line}");
     }
