@@ -30,6 +30,7 @@ const SERVER: &str = "/var/lib/orlop/server";
 
 /// What to remove, and whether.
 #[derive(Args)]
+#[group(id = "down_options")]
 pub struct Options {
     #[command(flatten)]
     reset: reset::Options,
