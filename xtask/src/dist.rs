@@ -95,8 +95,26 @@ fn absolute(path: &Path) -> Result<PathBuf, Error> {
     std::path::absolute(path).map_err(at(path))
 }
 
+/// Writes Debian packages of the programs in a folder, one of each version.
+///
+/// # Errors
+/// What cannot be packed.
+pub fn pack_deb(triple: &str, programs: &Path, versions: &[&str], out: &Path) -> Result<(), Error> {
+    let mut command = cargo();
+    command.args(["run", "--quiet", "--release", "--package", "xtask-dist"]);
+    command.args(["--", "deb", "--programs"]);
+    command.arg(format!("{triple}={}", programs.display()));
+    for version in versions {
+        command.args(["--package-version", version]);
+    }
+    run(command.arg("--out").arg(out))
+}
+
 /// Builds the programs for a target, and gives their folder.
-fn build(triple: &str, timings: bool) -> Result<PathBuf, Error> {
+///
+/// # Errors
+/// A C compiler that is missing, what does not compile.
+pub fn build(triple: &str, timings: bool) -> Result<PathBuf, Error> {
     let tools = Tools::find(triple)?;
     let with = |mut command: std::process::Command| {
         command.args(["--profile", PROFILE, "--target", triple]);

@@ -191,6 +191,20 @@ const EMULATORS: &[(Architecture, Package)] = &[
     ),
 ];
 
+/// Packages that make disks of emulated machines.
+const DISK_PACKAGES: &[Package] = &[
+    Package {
+        name: "mmdebstrap",
+        sign: "/usr/bin/mmdebstrap",
+        reason: "makes a root folder of Debian's packages",
+    },
+    Package {
+        name: "e2fsprogs",
+        sign: "/usr/sbin/mke2fs",
+        reason: "makes a disk image of it",
+    },
+];
+
 const LLVM: Package = Package {
     name: "llvm-22-dev",
     sign: "/usr/lib/llvm-22/lib/libLLVM.so",
@@ -262,6 +276,16 @@ pub fn setup_for_machines(architecture: Architecture) -> Result<(), Error> {
         architecture.install_standard_library()?;
     }
     Ok(())
+}
+
+/// Installs what makes disks of emulated machines.
+///
+/// # Errors
+/// As [`setup`].
+pub fn setup_for_disks() -> Result<(), Error> {
+    let mut wanted: Vec<&Package> = DISK_PACKAGES.iter().collect();
+    wanted.retain(|package| !Path::new(package.sign).exists());
+    install(&wanted)
 }
 
 /// Installs what the tests of volumes start in emulated machines. None of it is started

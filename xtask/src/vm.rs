@@ -5,7 +5,8 @@
 //! datapath's suite is its tests, which print what the verifier walked through;
 //! the pods' suite is a node whose control groups are of version 2 alone; the
 //! volumes' suite is the CSI driver's tests that need device-mapper and XFS
-//! quotas. The datapath's [short form](short) is part of `cargo xtask test`.
+//! quotas; the [packages'](packages) suite installs and removes the Debian package under
+//! systemd. The datapath's [short form](short) is part of `cargo xtask test`.
 //! With `--arch aarch64` the datapath's suite and its short form run on a machine of that
 //! [architecture](arch); the other suites start programs of this machine.
 
@@ -14,6 +15,7 @@ mod elf;
 mod initramfs;
 mod kernel;
 mod machine;
+mod packages;
 mod programs;
 pub mod short;
 mod suites;
@@ -47,6 +49,8 @@ enum Suite {
     Volumes,
     /// Volumes of LVM, measured beside a plain disk.
     VolumeFigures,
+    /// The Debian package on Debian with systemd.
+    Packages,
 }
 
 /// Which kernels.
@@ -67,7 +71,7 @@ pub struct Options {
     /// Of the datapath's tests, only files whose name begins so.
     #[arg(long, default_value = "")]
     only: String,
-    /// Folder of the programs that run pods; without, they are built.
+    /// Folder of the programs that run pods and are packed; without, they are built.
     #[arg(long)]
     programs: Option<PathBuf>,
     /// Longest time for one machine, in seconds [default: 1500, for aarch64 3600]
@@ -111,6 +115,10 @@ fn run_suites(options: &Options, results: &mut Results) -> Result<(), Error> {
             Suite::Pods => pods_files(options.programs.as_deref())?,
             Suite::Volumes => volumes_files()?,
             Suite::VolumeFigures => volume_figures_files()?,
+            Suite::Packages => {
+                packages::run_suite(&options.kernels, options.programs.as_deref(), results)?;
+                continue;
+            }
         };
         for series in &options.kernels {
             run_suite(*suite, series, &files, options, results)?;
@@ -149,6 +157,7 @@ fn run_suite(
         // So are the disks of volumes.
         Suite::Volumes => (format!("{machine}-volumes"), 3072),
         Suite::VolumeFigures => (format!("{machine}-volume-figures"), 4096),
+        Suite::Packages => (format!("{machine}-packages"), packages::MEBIBYTES),
     };
     let emulated = Machine {
         name,

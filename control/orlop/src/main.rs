@@ -97,6 +97,9 @@ enum Command {
     Preflight(commands::preflight::Options),
     /// Remove the agent's traces from this machine: pods, datapath, routes, credentials.
     Reset(commands::reset::Options),
+    /// End the cluster of this machine, or its part of one: units, pods, network and state.
+    #[command(after_help = commands::down::EXAMPLES)]
+    Down(commands::down::Options),
     /// Tokens with which machines join the cluster.
     Token(commands::token::Options),
     /// The members of the etcd that servers manage.
@@ -207,6 +210,7 @@ fn main() -> ExitCode {
         Command::Status(options) => run::command(commands::status::run(options)),
         Command::Preflight(options) => run::command(commands::preflight::run(options)),
         Command::Reset(options) => run::service(log, commands::reset::run(options)),
+        Command::Down(options) => run::service(log, commands::down::run(options)),
         Command::Token(options) => run::command(commands::token::run(options)),
         Command::Migrate { command } => run::command(commands::migrate::run(command)),
         Command::Policy(options) => run::command(commands::policy::run(options)),

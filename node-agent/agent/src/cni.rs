@@ -5,11 +5,14 @@ use std::{
     fs, io,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use ipnet::IpNet;
+use node_agent_cri::{Runtime, api};
 use node_agent_files::create_dirs;
 use serde_json::json;
+use tracing::warn;
 
 use crate::{
     Error,
@@ -25,6 +28,21 @@ pub const BINARY: &str = "orlop-cni";
 /// that job too where no other is installed.
 pub const LOOPBACK: &str = "loopback";
 
+/// How often a runtime that starts is asked for its folders, and the time between.
+pub const ATTEMPTS: usize = 30;
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Where the CNI plugin is, and folders of the container runtime where it does not name its own.
+#[derive(Clone, Debug)]
+pub struct CniOptions {
+    /// The plugin's binary to install.
+    pub source: PathBuf,
+    /// The runtime's folder of plugins.
+    pub bin_dir: Option<PathBuf>,
+    /// The runtime's folder of configurations.
+    pub conf_dir: Option<PathBuf>,
+}
+
 /// Paths of the CNI plugin and its configuration.
 #[derive(Clone, Debug)]
 pub struct CniPaths {
@@ -34,6 +52,58 @@ pub struct CniPaths {
     pub bin_dir: PathBuf,
     /// The runtime's folder of configurations, usually `/etc/cni/net.d`.
     pub conf_dir: PathBuf,
+}
+
+impl CniOptions {
+    /// Completes the options with the folders of the container runtime's configuration, which
+    /// distributions change (Debian's containerd: `/usr/lib/cni`), or else the usual ones. A
+    /// runtime that starts is asked up to `attempts` times.
+    pub async fn complete(&self, runtime: Option<&dyn Runtime>, attempts: usize) -> CniPaths {
+        let mut info = None;
+        if let Some(runtime) = runtime
+            && (self.bin_dir.is_none() || self.conf_dir.is_none())
+        {
+            for attempt in 1..=attempts {
+                match runtime.status(api::StatusRequest { verbose: true }).await {
+                    Ok(mut status) => {
+                        info = status.info.remove("config");
+                        break;
+                    }
+                    Err(error) => warn!(%error, "failed to ask the runtime for its CNI folders"),
+                }
+                if attempt < attempts {
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+        let (bin_dir, conf_dir) = info.as_deref().map_or((None, None), runtime_folders);
+        CniPaths {
+            source: self.source.clone(),
+            bin_dir: self
+                .bin_dir
+                .clone()
+                .or(bin_dir)
+                .unwrap_or_else(|| "/opt/cni/bin".into()),
+            conf_dir: self
+                .conf_dir
+                .clone()
+                .or(conf_dir)
+                .unwrap_or_else(|| "/etc/cni/net.d".into()),
+        }
+    }
+}
+
+/// Returns the folders of plugins and of configurations in containerd's configuration, as the
+/// CRI's verbose status has it; since containerd 2.1 there may be several folders of plugins.
+fn runtime_folders(config: &str) -> (Option<PathBuf>, Option<PathBuf>) {
+    let config: serde_json::Value = serde_json::from_str(config).unwrap_or_default();
+    let folder = |value: &serde_json::Value| {
+        let path = PathBuf::from(value.as_str()?);
+        path.is_absolute().then_some(path)
+    };
+    let cni = &config["cni"];
+    let bin_dir = folder(&cni["binDirs"][0]).or_else(|| folder(&cni["binDir"]));
+    (bin_dir, folder(&cni["confDir"]))
 }
 
 /// The configuration for a node with these pod ranges, as text. The plugin asks at
@@ -155,6 +225,25 @@ mod tests {
         assert!(configure(&places, &second).expect("changed"));
         let path = places.conf_dir.join(CONFIGURATION);
         assert_eq!(fs::read_to_string(path).expect("configuration"), second);
+    }
+
+    #[test]
+    fn folders_are_those_that_the_runtime_names() {
+        let debian = r#"{"cni":{"binDir":"/usr/lib/cni","confDir":"/etc/cni/net.d"}}"#;
+        let several = r#"{"cni":{"binDir":"","binDirs":["/a","/b"],"confDir":"/c"}}"#;
+        let found = |config: &str| {
+            let (bin, conf) = runtime_folders(config);
+            [bin, conf].map(|path| path.map_or_else(String::new, |it| it.display().to_string()))
+        };
+        assert_eq!(found(debian), ["/usr/lib/cni", "/etc/cni/net.d"]);
+        assert_eq!(found(several), ["/a", "/c"]);
+        for other in [
+            r#"{"sandboxImage":"pause"}"#,
+            r#"{"cni":{"binDir":""}}"#,
+            "x",
+        ] {
+            assert_eq!(found(other), ["", ""]);
+        }
     }
 
     #[test]

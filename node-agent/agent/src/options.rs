@@ -7,7 +7,7 @@ use node_agent_kubelet_config::Settings;
 use node_agent_pods::ProviderFiles;
 
 use crate::{
-    cni::CniPaths, flows::FlowOptions, overlay::Overlay, services::options::DatapathSettings,
+    cni::CniOptions, flows::FlowOptions, overlay::Overlay, services::options::DatapathSettings,
     serving::ServingCertificates, volumes::Config,
 };
 
@@ -50,7 +50,7 @@ pub struct AgentOptions {
     /// Where credential provider plugins are; none is below the agent's folder.
     pub providers: Option<ProviderFiles>,
     /// Where the CNI plugin goes.
-    pub cni: CniPaths,
+    pub cni: CniOptions,
     /// Whether pods of other nodes are reached through a VXLAN.
     pub overlay: Overlay,
     /// The ranges in which pools of addresses of other nodes lie.

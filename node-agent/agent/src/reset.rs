@@ -21,6 +21,19 @@ use crate::{
 
 /// The name of the group of all pods' control groups.
 const PODS_GROUP: &str = "kubepods";
+/// What the agent keeps below the kubelet's folder besides pods.
+const STATE: [&str; 10] = [
+    "actuated_pods_state",
+    "allocated_pods_state",
+    "cpu_manager_state",
+    "device-plugins/kubelet.sock",
+    "device-plugins/kubelet_internal_checkpoint",
+    "dra_manager_state",
+    "graceful_node_shutdown_state",
+    "image_manager",
+    "memory_manager_state",
+    "pod-resources/kubelet.sock",
+];
 /// Control groups are empty a moment after their processes ended.
 const PATIENCE: usize = 40;
 const RETRY: Duration = Duration::from_millis(50);
@@ -89,12 +102,13 @@ pub async fn reset(options: &AgentOptions, foreign: ForeignPods) -> Result<(), E
     if let Err(error) = network(options).await {
         left.push(format!("routes and addresses ({error})"));
     }
-    plugin(&options.cni, &mut left);
+    plugin(&options.cni.complete(runtime, 1).await, &mut left);
     folders(&found, &options.root, &options.log_root, &mut left);
     remove(Path::new(addresses::DATA_DIR), &mut left);
     let groups = groups(&group.below_root).await;
     if !found.has_foreign() {
         left.extend(groups);
+        agent_state(&options.root, &mut left);
     }
     if left.is_empty() {
         Ok(())
@@ -166,6 +180,26 @@ fn folders(found: &PodInventory, root: &Path, logs: &Path, left: &mut Vec<String
     }
 }
 
+/// Removes the agent's state in the kubelet's folder, and the folder when nothing is left there.
+/// What drivers and administrators put there stays.
+fn agent_state(root: &Path, left: &mut Vec<String>) {
+    for name in STATE {
+        remove(&root.join(name), left);
+    }
+    remove(&root.join("plugins").join(node_agent_volumes::NAME), left);
+    remove_empty(root);
+}
+
+/// Removes the empty folders in this one, and itself when it is empty then.
+fn remove_empty(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove_empty(&entry.path());
+        }
+    }
+    let _ = fs::remove_dir(folder);
+}
+
 async fn network(options: &AgentOptions) -> Result<(), Error> {
     let handle = netlink::connect()?;
     let tunnel = overlay::netlink::index(&handle).await?;
@@ -187,6 +221,11 @@ fn plugin(places: &cni::CniPaths, left: &mut Vec<String>) {
         remove(&loopback, left);
     }
     remove(&places.bin_dir.join(cni::BINARY), left);
+    // Folders of the agent that others did not put plugins into. The runtime watches that of
+    // configurations, which it made.
+    for folder in places.bin_dir.ancestors().take(2) {
+        let _ = fs::remove_dir(folder);
+    }
 }
 
 /// Removes a file or a folder with all in it.
@@ -344,6 +383,35 @@ mod tests {
     }
 
     #[test]
+    fn the_kubelets_folder_goes_unless_others_use_it() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let root = folder.path().join("kubelet");
+        let fill = || {
+            for name in [
+                "device-plugins",
+                "plugins/csi.orlop.dev",
+                "plugins_registry",
+            ] {
+                fs::create_dir_all(root.join(name)).expect("folder");
+            }
+            for name in ["cpu_manager_state", "device-plugins/kubelet.sock"] {
+                fs::write(root.join(name), "").expect("written");
+            }
+        };
+        let mut left = Vec::new();
+        fill();
+        agent_state(&root, &mut left);
+        assert!(!root.exists());
+        fill();
+        fs::create_dir(root.join("plugins/driver")).expect("folder");
+        fs::write(root.join("plugins/driver/csi.sock"), "").expect("written");
+        agent_state(&root, &mut left);
+        assert!(root.join("plugins/driver/csi.sock").exists());
+        assert!(!root.join("cpu_manager_state").exists());
+        assert_eq!(left, Vec::<String>::new());
+    }
+
+    #[test]
     fn a_plugin_of_somebody_else_stays() {
         let folder = tempfile::tempdir().expect("temporary folder");
         let source = folder.path().join("built");
@@ -359,8 +427,9 @@ mod tests {
         plugin(&places, &mut left);
         plugin(&places, &mut left);
         assert_eq!(left, Vec::<String>::new());
-        assert_eq!(fs::read_dir(&places.bin_dir).expect("folder").count(), 0);
+        assert!(!places.bin_dir.exists());
         assert_eq!(fs::read_dir(&places.conf_dir).expect("folder").count(), 0);
+        fs::create_dir(&places.bin_dir).expect("folder");
         fs::write(places.bin_dir.join(cni::LOOPBACK), b"foreign").expect("written");
         plugin(&places, &mut left);
         assert!(places.bin_dir.join(cni::LOOPBACK).exists());

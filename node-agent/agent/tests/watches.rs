@@ -24,7 +24,7 @@ use hyper::server::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
-use node_agent::{AgentOptions, DatapathSettings, NetworkPolicy, ServiceOptions, cni::CniPaths};
+use node_agent::{AgentOptions, DatapathSettings, NetworkPolicy, ServiceOptions, cni::CniOptions};
 use serde_json::{Value, json};
 use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
@@ -308,10 +308,10 @@ impl Machine {
             most_pods: 110,
             settings: node_agent::Settings::default(),
             providers: None,
-            cni: CniPaths {
+            cni: CniOptions {
                 source: self.path("plugin"),
-                bin_dir: self.path("cni-bin"),
-                conf_dir: self.path("cni-conf"),
+                bin_dir: Some(self.path("cni-bin")),
+                conf_dir: Some(self.path("cni-conf")),
             },
             overlay: node_agent::Overlay::Never,
             pool_ranges: Vec::new(),

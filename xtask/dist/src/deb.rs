@@ -25,6 +25,11 @@ Kubernetes 1.36 compatible cluster for bare metal
  also works with the stock part of Kubernetes that it stands beside.
 ";
 
+/// The file name of a package, as apt writes it.
+pub fn name(target: &Target, version: &str) -> String {
+    format!("orlop_{version}_{}.deb", target.debian)
+}
+
 /// Writes the package.
 ///
 /// # Errors

@@ -42,6 +42,8 @@ struct Arguments {
 enum Verb {
     /// Write all artefacts of the given programs.
     Pack(pack::Options),
+    /// Write the Debian package of the given programs, under any version.
+    Deb(pack::DebOptions),
     /// Make a key pair: NAME.key signs, NAME.pub verifies.
     Keygen {
         /// Where the pair goes, without an ending.
@@ -60,6 +62,7 @@ enum Verb {
 fn main() -> ExitCode {
     let done = match Arguments::parse().verb {
         Verb::Pack(options) => pack::pack(&options),
+        Verb::Deb(options) => pack::pack_deb(&options),
         Verb::Keygen { name } => signature::generate(&name),
         Verb::Verify { folder, key } => signature::verify(&folder, key.as_deref()),
     };

@@ -33,6 +33,20 @@ pub struct Options {
     limit: Option<u64>,
 }
 
+/// The Debian package alone. Tests of upgrades pack the same programs under two versions.
+#[derive(Args)]
+pub struct DebOptions {
+    /// A target and the folder of its programs.
+    #[arg(long, value_name = "TRIPLE=FOLDER", value_parser = programs)]
+    programs: (String, PathBuf),
+    /// Version of the package. May be repeated: each has a package.
+    #[arg(long = "package-version", default_value = VERSION, value_name = "VERSION")]
+    versions: Vec<String>,
+    /// Folder of the packages.
+    #[arg(long, value_name = "FOLDER")]
+    out: PathBuf,
+}
+
 /// Error for programs without their target.
 #[derive(Debug, thiserror::Error)]
 #[error("write TRIPLE=FOLDER")]
@@ -78,7 +92,7 @@ pub fn pack(options: &Options) -> Result<(), Error> {
         let here = at(&options.out);
         let packages = [
             (
-                format!("orlop_{VERSION}_{}.deb", target.debian),
+                deb::name(&target, VERSION),
                 deb::write(&files, &target, VERSION, epoch).map_err(here)?,
             ),
             (
@@ -122,6 +136,25 @@ pub fn pack(options: &Options) -> Result<(), Error> {
     write(options, artefacts)?;
     for (_, files) in &targets {
         within(files, options.limit)?;
+    }
+    Ok(())
+}
+
+/// Writes the Debian packages.
+///
+/// # Errors
+/// Programs that are missing, files that cannot be written.
+pub fn pack_deb(options: &DebOptions) -> Result<(), Error> {
+    let (triple, folder) = &options.programs;
+    let epoch = epoch()?;
+    let target = Target::parse(triple)?;
+    let licences = licences::write(&crates::linked(&workspace(), &target)?);
+    let files = contents::gather(folder, &target, &licences)?;
+    fs::create_dir_all(&options.out).map_err(at(&options.out))?;
+    for version in &options.versions {
+        let path = options.out.join(deb::name(&target, version));
+        let bytes = deb::write(&files, &target, version, epoch).map_err(at(&path))?;
+        fs::write(&path, bytes).map_err(at(&path))?;
     }
     Ok(())
 }

@@ -112,6 +112,11 @@ impl Kernel {
         find(&self.folder, "vmlinuz")
     }
 
+    /// The folder of its files, named as its package.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Returns the places of modules in a machine; those that a kernel has built in are no files.
     pub fn modules(&self, names: &[&str]) -> impl Iterator<Item = (String, PathBuf)> {
         let files = names.iter().enumerate().map(|(order, name)| {
@@ -194,7 +199,11 @@ fn extract_kernel(package: &Path, folder: &Path) -> Result<(), Error> {
 }
 
 /// Returns the file of a folder whose name begins with `prefix`.
-fn find(folder: &Path, prefix: &str) -> Result<PathBuf, Error> {
+/// Returns the path of the file in a folder whose name begins so.
+///
+/// # Errors
+/// When there is none.
+pub fn find(folder: &Path, prefix: &str) -> Result<PathBuf, Error> {
     fs::read_dir(folder)
         .map_err(at(folder))?
         .flatten()

@@ -12,6 +12,7 @@ pub mod controllers;
 pub mod credentials;
 pub mod debug;
 pub mod demo;
+pub mod down;
 pub mod encryption;
 pub mod etcd;
 pub mod explain;

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use control_client::Client;
 use ipnet::{IpNet, Ipv4Net};
 use node_agent::{
-    NetworkPolicy, Overlay, ServingCertificates, ServingPlaces, cni::CniPaths, flows, flows_port,
+    NetworkPolicy, Overlay, ServingCertificates, ServingPlaces, cni::CniOptions, flows, flows_port,
     volumes,
 };
 
@@ -220,12 +220,14 @@ struct NodeOptions {
     /// The CNI plugin to install; `orlop-cni` beside this program unless given.
     #[arg(long, value_name = "FILE")]
     cni_plugin: Option<PathBuf>,
-    /// Directory in which the container runtime looks for CNI plugins.
-    #[arg(long, default_value = "/opt/cni/bin", value_name = "FOLDER")]
-    cni_bin_dir: PathBuf,
-    /// Directory in which the container runtime looks for CNI configurations.
-    #[arg(long, default_value = "/etc/cni/net.d", value_name = "FOLDER")]
-    cni_conf_dir: PathBuf,
+    /// Directory in which the container runtime looks for CNI plugins; the runtime is asked
+    /// for it unless given, and /opt/cni/bin if it names none.
+    #[arg(long, value_name = "FOLDER")]
+    cni_bin_dir: Option<PathBuf>,
+    /// Directory in which the container runtime looks for CNI configurations; the runtime is
+    /// asked for it unless given, and /etc/cni/net.d if it names none.
+    #[arg(long, value_name = "FOLDER")]
+    cni_conf_dir: Option<PathBuf>,
 }
 
 /// Runs until a signal. Datapath and pods keep working afterwards.
@@ -520,7 +522,7 @@ impl NodeOptions {
                 sample: self.flows_sample,
                 port: (self.flows_port != 0).then_some(self.flows_port),
             },
-            cni: CniPaths {
+            cni: CniOptions {
                 source,
                 bin_dir: self.cni_bin_dir.clone(),
                 conf_dir: self.cni_conf_dir.clone(),

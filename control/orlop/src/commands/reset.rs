@@ -20,7 +20,7 @@ pub struct Options {
     /// Folder of a server, with its store and its authorities, to remove as well: the
     /// cluster itself is then lost.
     #[arg(long, value_name = "FOLDER")]
-    server_dir: Option<PathBuf>,
+    pub(super) server_dir: Option<PathBuf>,
     /// Pods on this machine that another kubelet runs or ran. Without this flag nothing is
     /// removed where there are any.
     #[arg(long, value_name = "WHAT")]

@@ -1,14 +1,20 @@
 //! `orlop up`: a whole cluster of this one machine, in one process. Others may
 //! join it.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    pin::pin,
+    time::Duration,
+};
 
 use clap::Args;
 use control_access::{NODES, User};
+use control_client::{Client, resources};
 use control_pki::{Spec, write_public};
+use serde_json::Value;
 
 use super::{node_agent::Node, server};
-use crate::{api, error::Error, join, run};
+use crate::{api, error::Error, join, run, table};
 
 /// Examples in the help.
 pub const EXAMPLES: &str = "\
@@ -18,7 +24,10 @@ another place. It runs until it is stopped; pods and services go on working then
 them over.";
 
 /// The path of the administrator's kubeconfig.
-const KUBECONFIG: &str = "/etc/orlop/admin.kubeconfig";
+pub(super) const KUBECONFIG: &str = "/etc/orlop/admin.kubeconfig";
+
+/// How often the node is looked at until it is ready.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// The server and this machine as a node.
 #[derive(Args)]
@@ -77,10 +86,14 @@ pub async fn run(mut options: Options) -> Result<(), Error> {
         let server = api.url.clone();
         async move {
             prepared?;
-            println!("{}", welcome(&server, &name, &kubeconfig));
-            node_agent::run(client, agent, until)
-                .await
-                .map_err(Error::NodeAgent)
+            let mut node = pin!(node_agent::run(client.clone(), agent, until));
+            tokio::select! {
+                done = &mut node => return done.map_err(Error::NodeAgent),
+                found = ready_node(&client, &name) => {
+                    println!("{}\n{}", node_table(&found), welcome(&server, &name, &kubeconfig));
+                }
+            }
+            node.await.map_err(Error::NodeAgent)
         }
     };
     Box::pin(server::serve_with(options, more, shutdown)).await
@@ -105,18 +118,57 @@ fn serving(
     write_public(&folder.file("ca.crt"), api.authority.as_bytes()).map_err(Error::Pki)
 }
 
+/// Returns the Node once it is ready.
+async fn ready_node(client: &Client, name: &str) -> Value {
+    loop {
+        if let Ok(node) = client.get::<Value>(&resources::NODES, "", name).await
+            && is_ready(&node)
+        {
+            return node;
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+fn is_ready(node: &Value) -> bool {
+    let conditions = node["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|it| it["type"] == "Ready" && it["status"] == "True")
+}
+
+fn node_table(node: &Value) -> String {
+    let text = |pointer: &str| {
+        let value = node.pointer(pointer).and_then(Value::as_str);
+        value.unwrap_or("-").to_owned()
+    };
+    let row = [
+        text("/metadata/name"),
+        "Ready".to_owned(),
+        text("/status/addresses/0/address"),
+        text("/spec/podCIDR"),
+        text("/status/nodeInfo/kubeletVersion"),
+        text("/status/nodeInfo/containerRuntimeVersion"),
+    ];
+    let head = ["NODE", "STATUS", "ADDRESS", "PODS", "VERSION", "RUNTIME"];
+    table::table(head, &[row])
+}
+
 fn welcome(server: &str, node: &str, kubeconfig: &Path) -> String {
     let kubeconfig = kubeconfig.display();
     format!(
         "The cluster is up: API server {server}, node {node}.\n\
          Use it:   kubectl --kubeconfig {kubeconfig} get nodes\n\
          Add one:  run `orlop token create --kubeconfig {kubeconfig}` here, and on the other \
-         machine the line that it prints"
+         machine the line that it prints\n\
+         See it:   orlop status\n\
+         End it:   orlop down --yes"
     )
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -124,6 +176,26 @@ mod tests {
         let text = welcome("https://10.0.0.1:6443", "n1", Path::new(KUBECONFIG));
         assert!(text.contains("kubectl --kubeconfig /etc/orlop/admin.kubeconfig"));
         assert!(text.contains("orlop token create"));
-        assert_eq!(text.lines().count(), 3, "{text}");
+        assert!(text.contains("orlop down"));
+        assert_eq!(text.lines().count(), 5, "{text}");
+    }
+
+    #[test]
+    fn a_node_has_a_row_once_it_is_ready() {
+        let mut node = json!({
+            "metadata": {"name": "n1"},
+            "spec": {"podCIDR": "10.244.0.0/24"},
+            "status": {
+                "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}],
+                "conditions": [{"type": "Ready", "status": "False"}],
+                "nodeInfo": {"kubeletVersion": "v1.36.0", "containerRuntimeVersion": "containerd://1.6"},
+            },
+        });
+        assert!(!is_ready(&node));
+        node["status"]["conditions"][0]["status"] = json!("True");
+        assert!(is_ready(&node));
+        let expected = "NODE  STATUS  ADDRESS   PODS           VERSION  RUNTIME\n\
+                        n1    Ready   10.0.0.1  10.244.0.0/24  v1.36.0  containerd://1.6\n";
+        assert_eq!(node_table(&node), expected);
     }
 }

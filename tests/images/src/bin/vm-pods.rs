@@ -1,24 +1,17 @@
 //! A node in an emulated machine whose control groups are of version 2 alone: containerd,
 //! `orlop up`, and pods that are limited, killed and evicted. `cargo xtask vm` runs it.
-//!
-//! Everything is slow there, so it waits long, and for what the API or the kernel says,
-//! never for a time.
 
 use std::{
     fs::{self, File},
     path::{Path, PathBuf},
     process::{Child, Command, ExitCode, Stdio},
-    thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use serde_json::{Value, json};
+use tests_images::{Failure, ensure, eventually, run};
 
-type Failure = Box<dyn std::error::Error>;
 type Check = (&'static str, fn() -> Result<(), Failure>);
-
-const PATIENCE: Duration = Duration::from_secs(240);
-const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 const GROUPS: &str = "/sys/fs/cgroup/kubepods";
 const NODE: &str = "vm";
@@ -468,37 +461,4 @@ fn kubectl(arguments: &[&str]) -> Result<String, Failure> {
     let mut all = vec!["--kubeconfig", KUBECONFIG, "--request-timeout=60s"];
     all.extend(arguments);
     run("kubectl", &all)
-}
-
-/// What a program prints.
-fn run(program: &str, arguments: &[&str]) -> Result<String, Failure> {
-    let output = Command::new(program)
-        .args(arguments)
-        .env("HOME", "/root")
-        .output()
-        .map_err(|error| format!("{program}: {error}"))?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(format!("{program} {}: {}", arguments.join(" "), said.trim()).into())
-}
-
-fn eventually(what: &str, mut is: impl FnMut() -> Result<(), Failure>) -> Result<(), Failure> {
-    let started = Instant::now();
-    loop {
-        let Err(error) = is() else { return Ok(()) };
-        if started.elapsed() > PATIENCE {
-            return Err(format!("waited for {what}: {error}").into());
-        }
-        thread::sleep(LOOK_EVERY);
-    }
-}
-
-fn ensure(is: bool, otherwise: impl Into<String>) -> Result<(), Failure> {
-    if is {
-        Ok(())
-    } else {
-        Err(otherwise.into().into())
-    }
 }
