@@ -199,7 +199,6 @@ fn extract_kernel(package: &Path, folder: &Path) -> Result<(), Error> {
 }
 
 /// Returns the file of a folder whose name begins with `prefix`.
-/// Returns the path of the file in a folder whose name begins so.
 ///
 /// # Errors
 /// When there is none.
