@@ -73,6 +73,9 @@ enum Verb {
         /// Skip the demo Deployment and Service.
         #[arg(long)]
         no_demo: bool,
+        /// Only the hosts, with a container runtime and images: for a cluster of other programs.
+        #[arg(long, conflicts_with_all = ["host", "servers", "dual_stack", "overlay"])]
+        bare: bool,
         /// Folder with programs to run, `orlop` and `orlop-cni`, instead of building them.
         #[arg(long)]
         programs: Option<PathBuf>,
@@ -242,6 +245,7 @@ fn perform(verb: Verb) -> Result<(), Error> {
             host: false,
             state,
             no_demo,
+            bare,
             programs,
             dual_stack,
             overlay,
@@ -250,6 +254,7 @@ fn perform(verb: Verb) -> Result<(), Error> {
             servers: servers.unwrap_or(0),
             dir: state,
             no_demo,
+            bare,
             programs,
             net: network::Net {
                 dual_stack,

@@ -31,6 +31,8 @@ pub struct Options {
     pub dir: PathBuf,
     /// Stop once the nodes are ready, without the show.
     pub no_demo: bool,
+    /// Start no program of ours on the hosts.
+    pub bare: bool,
     /// Folder of the programs to run; without, they are built.
     pub programs: Option<PathBuf>,
     /// The nodes' network.
@@ -228,7 +230,9 @@ fn start(options: &Options, dir: &Path) -> Result<(), Error> {
     if options.servers > 0 {
         network::address_bridge(lan)?;
     }
-    credentials(&programs.join("orlop"), dir, options, port)?;
+    if !options.bare {
+        credentials(&programs.join("orlop"), dir, options, port)?;
+    }
     step.done();
     if options.servers > 0 {
         servers::start(&mut cluster, &programs, dir, options)?;
@@ -270,11 +274,13 @@ fn start(options: &Options, dir: &Path) -> Result<(), Error> {
         import(inside, &log)?;
     }
     step.done();
-    print_step(format!(
-        "kubeconfig: {}",
-        dir.join("admin.kubeconfig").display()
-    ));
-    show(options, dir, &cluster)?;
+    if !options.bare {
+        print_step(format!(
+            "kubeconfig: {}",
+            dir.join("admin.kubeconfig").display()
+        ));
+        show(options, dir, &cluster)?;
+    }
     print_step(format!("up after {:.1} s", started.elapsed().as_secs_f64()));
     Ok(())
 }
@@ -420,7 +426,7 @@ fn start_node(
         socket: false,
     }];
     let mut binds = vec![("bin".to_owned(), programs.display().to_string())];
-    if number == 1 && options.servers == 0 {
+    if number == 1 && options.servers == 0 && !options.bare {
         binds.push((
             "server".to_owned(),
             dir.join("server").display().to_string(),
@@ -435,7 +441,7 @@ fn start_node(
             socket: socket.is_some(),
         });
     }
-    started.push(Program {
+    let agent = Program {
         name: "node-agent".to_owned(),
         command: words(format!(
             "/mnt/bin/orlop node-agent --kubeconfig /mnt/credentials/kubeconfig \
@@ -451,7 +457,10 @@ fn start_node(
                 .map_or_else(String::new, |mode| format!("--overlay {mode}"))
         )),
         socket: false,
-    });
+    };
+    if !options.bare {
+        started.push(agent);
+    }
     let server = dir.join("server");
     fs::create_dir_all(&server).map_err(at(&server))?;
     Host {
@@ -550,6 +559,7 @@ mod tests {
             servers: 0,
             dir: folder.path().join("state"),
             no_demo: true,
+            bare: false,
             programs: Some(programs.clone()),
             net: network::Net {
                 overlay: Some("vlan".to_owned()),

@@ -6,6 +6,9 @@ use crate::{
     operation::{Expectation, Operation, Record},
 };
 
+/// What is asked for. Its name has the namespace of the run, by which two runs would differ.
+const CLUSTER: &str = "Service cluster";
+
 pub(super) fn add(list: &mut List<'_>) {
     let topology = list.topology;
     let full = topology.full_name("cluster");
@@ -20,28 +23,25 @@ pub(super) fn add(list: &mut List<'_>) {
     };
     let short = format!("cluster.{}.svc", topology.namespace);
     for client in [Client::PodA, Client::PodB, Client::NodeA] {
-        let to = full.as_str();
-        list.push(
-            "full name of a Service",
-            client,
-            to,
-            resolve(to, of_cluster()),
-        );
+        let step = resolve(&full, of_cluster());
+        list.push("full name of a Service", client, CLUSTER, step);
     }
     let step = resolve("cluster", of_cluster());
-    list.push("name in its own namespace", Client::PodA, "cluster", step);
+    list.push("name in its own namespace", Client::PodA, CLUSTER, step);
     let step = resolve(&short, of_cluster());
-    list.push("name with namespace", Client::PodA, short, step);
+    list.push("name with namespace", Client::PodA, CLUSTER, step);
     let endpoints = ["server-a", "server-b"]
         .iter()
         .filter_map(|name| topology.servers.get(*name));
     let addresses = endpoints.flatten().copied().collect();
     let headless = topology.full_name("headless");
     let step = resolve(&headless, Expectation::Addresses { addresses });
-    list.push("headless: all endpoints", Client::PodA, headless, step);
+    let to = "Service headless";
+    list.push("headless: all endpoints", Client::PodA, to, step);
     let missing = topology.full_name("no-such-service");
     let step = resolve(&missing, Expectation::NoSuchName);
-    list.push("a name that does not exist", Client::PodA, missing, step);
+    let to = "Service no-such-service";
+    list.push("a name that does not exist", Client::PodA, to, step);
     let record = if topology.families().first() == Some(&crate::topology::Family::V6) {
         Record::Aaaa
     } else {

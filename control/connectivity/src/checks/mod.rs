@@ -229,6 +229,19 @@ mod tests {
     }
 
     #[test]
+    fn another_run_has_the_same_lines() {
+        let (first, mut second) = (topology(2, true), topology(2, true));
+        second.namespace = "test-again".to_owned();
+        let lines = |topology: &Topology| -> Vec<_> {
+            let checks = all(topology, &Group::ALL).into_iter();
+            checks
+                .map(|it| (it.group, it.name, it.client, it.to))
+                .collect()
+        };
+        assert_eq!(lines(&first), lines(&second));
+    }
+
+    #[test]
     fn one_node_skips_what_needs_two() {
         let (one, two) = (
             all(&topology(1, false), &Group::ALL),

@@ -1,13 +1,23 @@
 //! The serving side: names over HTTP, and echoes.
 
 use std::{
-    io::{BufRead, BufReader, ErrorKind, Read, Write},
+    io::{BufRead, BufReader, ErrorKind, IoSlice, IoSliceMut, Read, Write},
     net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
+    os::fd::AsRawFd,
     thread,
     time::{Duration, Instant},
 };
 
-use nix::sys::signal::{SigSet, Signal};
+use nix::{
+    cmsg_space, libc,
+    sys::{
+        signal::{SigSet, Signal},
+        socket::{
+            ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg,
+            setsockopt, sockopt,
+        },
+    },
+};
 
 use super::{Error, TIMEOUT};
 
@@ -39,12 +49,15 @@ pub fn start(name: &str, http: u16, echo: u16) -> std::io::Result<()> {
         }
     });
     let socket = free(until, || UdpSocket::bind(any(echo)))?;
+    match socket.local_addr()? {
+        SocketAddr::V4(_) => setsockopt(&socket, sockopt::Ipv4PacketInfo, &true)?,
+        SocketAddr::V6(_) => setsockopt(&socket, sockopt::Ipv6RecvPacketInfo, &true)?,
+    }
     thread::spawn(move || {
         let mut buffer = [0; 65_536];
         loop {
-            if let Ok((length, from)) = socket.recv_from(&mut buffer) {
-                let _ = socket.send_to(&buffer[..length], from);
-            }
+            // A client that is gone is not an error.
+            let _ = echo_datagram(&socket, &mut buffer);
         }
     });
     Ok(())
@@ -125,4 +138,45 @@ fn send_back(mut stream: &TcpStream) -> std::io::Result<()> {
         }
         stream.write_all(&buffer[..length])?;
     }
+}
+
+/// Sends a datagram back from the address to which it was sent. The kernel would choose the address
+/// nearest to the client, for a pod that asks its own node often that of a bridge.
+fn echo_datagram(socket: &UdpSocket, buffer: &mut [u8]) -> nix::Result<()> {
+    let mut space = cmsg_space!(libc::in6_pktinfo);
+    let (length, client, asked) = {
+        let mut parts = [IoSliceMut::new(buffer)];
+        let message = recvmsg::<SockaddrStorage>(
+            socket.as_raw_fd(),
+            &mut parts,
+            Some(&mut space),
+            MsgFlags::empty(),
+        )?;
+        let asked = message.cmsgs()?.next();
+        (message.bytes, message.address, asked)
+    };
+    let (mut four, mut six);
+    let source = match asked {
+        Some(ControlMessageOwned::Ipv4PacketInfo(info)) => {
+            four = info;
+            four.ipi_ifindex = 0;
+            four.ipi_spec_dst = info.ipi_addr;
+            Some(ControlMessage::Ipv4PacketInfo(&four))
+        }
+        Some(ControlMessageOwned::Ipv6PacketInfo(info)) => {
+            six = info;
+            six.ipi6_ifindex = 0;
+            Some(ControlMessage::Ipv6PacketInfo(&six))
+        }
+        _ => None,
+    };
+    let bytes = [IoSlice::new(&buffer[..length])];
+    sendmsg(
+        socket.as_raw_fd(),
+        &bytes,
+        source.as_slice(),
+        MsgFlags::empty(),
+        client.as_ref(),
+    )
+    .map(drop)
 }

@@ -77,6 +77,17 @@ fn datagrams_and_streams_come_back_whole() {
 }
 
 #[test]
+fn a_datagram_comes_back_from_the_address_that_was_asked() {
+    let (_, echo) = server("echo");
+    // The kernel's own choice for the answer is 127.0.0.1.
+    for host in ["127.0.0.2", "[::1]"] {
+        let (target, size) = (format!("{host}:{echo}"), DatagramSize::Bytes(64));
+        let (outcome, _) = attempt(&Operation::Datagram { target, size });
+        assert_eq!(outcome, Outcome::Done { bytes: 64 });
+    }
+}
+
+#[test]
 fn a_port_without_server_refuses_and_that_is_no_answer() {
     let (http, echo) = free_ports();
     let target = format!("127.0.0.1:{http}");
