@@ -52,6 +52,9 @@ enum Verb {
         /// and, where Go is installed, stock Kubernetes programs.
         #[arg(long)]
         for_tests: bool,
+        /// Also what the tests with kubeadm need: it, etcd and CoreDNS, where Go is installed.
+        #[arg(long)]
+        for_kubeadm: bool,
     },
     /// Build the eBPF programs and the binaries target/release/{orlop,orlop-cni}.
     Build,
@@ -219,11 +222,17 @@ fn main() -> ExitCode {
 
 fn perform(verb: Verb) -> Result<(), Error> {
     match verb {
-        Verb::Setup { for_tests } => {
-            if for_tests {
+        Verb::Setup {
+            for_tests,
+            for_kubeadm,
+        } => {
+            if for_tests || for_kubeadm {
                 setup::setup_for_tests()?;
             } else {
                 setup::setup()?;
+            }
+            if for_kubeadm {
+                go::build_for_kubeadm();
             }
             run::print_step("all is there");
             Ok(())
