@@ -3,7 +3,7 @@
 //!
 //! A scenario is a function in a file of its own under `scenarios/`, listed
 //! here. `cargo test --package tests --test e2e -- NAME` runs those whose names
-//! contain NAME.
+//! contain NAME; those of [`BY_NAME`] run only so.
 
 use std::{process::ExitCode, time::Instant};
 
@@ -167,10 +167,24 @@ const SCENARIOS: &[Scenario] = &[
     ),
 ];
 
+/// Scenarios of many minutes, each with a cluster of its own.
+const BY_NAME: &[Scenario] = &[
+    (
+        "kubeadm_cluster_is_migrated_and_gets_services_back",
+        scenarios::migration::run_kubeadm,
+        "node_agent",
+    ),
+    (
+        "kubeadm_cluster_in_mode_nftables_is_migrated_and_gets_services_back",
+        scenarios::migration::run_kubeadm_nftables,
+        "node_agent",
+    ),
+];
+
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if words.iter().any(|word| word == "--list") {
-        for (name, ..) in SCENARIOS {
+        for (name, ..) in SCENARIOS.iter().chain(BY_NAME) {
             println!("{name}: test");
         }
         return ExitCode::SUCCESS;
@@ -183,12 +197,12 @@ fn main() -> ExitCode {
             !value && !word.starts_with("--")
         })
         .collect();
-    let chosen: Vec<_> = SCENARIOS
+    let named =
+        |(name, ..): &&Scenario| filters.iter().any(|filter| name.contains(filter.as_str()));
+    let others = SCENARIOS
         .iter()
-        .filter(|(name, ..)| {
-            filters.is_empty() || filters.iter().any(|filter| name.contains(filter.as_str()))
-        })
-        .collect();
+        .filter(|it| filters.is_empty() || named(it));
+    let chosen: Vec<_> = others.chain(BY_NAME.iter().filter(named)).collect();
     let mut report = Report::default();
     let names = chosen.iter().map(|(name, ..)| *name);
     if chosen.is_empty() {

@@ -76,6 +76,8 @@ pub struct Cluster {
     /// Its state folder.
     pub dir: PathBuf,
     kubectl: PathBuf,
+    /// The network namespace of its clients, where the API server is not at this machine's loopback.
+    clients: Option<PathBuf>,
     down: bool,
 }
 
@@ -113,6 +115,7 @@ impl Cluster {
         Ok(Self {
             dir: dir.canonicalize()?,
             kubectl,
+            clients: None,
             down: false,
         })
     }
@@ -126,6 +129,7 @@ impl Cluster {
         Ok(Self {
             dir: dir.canonicalize()?,
             kubectl,
+            clients: None,
             down: true,
         })
     }
@@ -155,9 +159,22 @@ impl Cluster {
         self.dir.join("admin.kubeconfig")
     }
 
+    /// Has clients run in this network namespace.
+    pub fn clients_in(&mut self, network: PathBuf) {
+        self.clients = Some(network);
+    }
+
+    /// A program that is a client of the API server.
+    pub fn client(&self, program: &Path) -> Command {
+        match &self.clients {
+            Some(network) => netns::command(network, &program.display().to_string()),
+            None => Command::new(program),
+        }
+    }
+
     /// A kubectl command, its words separated by spaces.
     pub fn command(&self, words: &str) -> Command {
-        let mut command = Command::new(&self.kubectl);
+        let mut command = self.client(&self.kubectl);
         command
             .env("KUBECONFIG", self.kubeconfig())
             .args(words.split_whitespace());

@@ -6,14 +6,16 @@
 //! own up. `KUBE_PROXY` and `ORLOP_KUBELET` name other programs than those of the PATH and
 //! target/go/bin.
 
+mod images;
 mod keepers;
+mod kubeadm;
 mod snapshot;
 mod stock;
 
 use std::{
     collections::BTreeMap,
     path::Path,
-    process::{Command, Stdio},
+    process::Stdio,
     time::{Duration, Instant},
 };
 
@@ -35,8 +37,12 @@ const PROBE: &str = "registry.orlop.dev/probe:1";
 /// The result of a check of `orlop connectivity test` that passes.
 const PASSED: &str = "passed";
 
-/// The longest that the way back may take, of two nodes, on a busy machine.
+/// The longest that installation and migration may take, of two nodes, on a busy machine.
+const THERE: Duration = Duration::from_secs(600);
+/// The longest that the way back may take.
 const BACK: Duration = Duration::from_secs(60);
+/// Checks of `orlop connectivity test` for which hosts without cluster DNS and policy have nothing.
+const UNSERVED: &str = "dns,policy,egress,mtu";
 
 const ECHO: &str = "apiVersion: apps/v1
 kind: DaemonSet
@@ -47,6 +53,7 @@ spec:
     metadata: {labels: {app: echo}}
     spec:
       terminationGracePeriodSeconds: 1
+      tolerations: [{operator: Exists}]
       containers: [{name: echo, image: IMAGE}]
 ---
 apiVersion: v1
@@ -67,24 +74,14 @@ pub fn run(_: &Cluster) -> Result<(), Failure> {
 /// test` is compared, too, which takes a minute.
 pub fn run_iptables(_: &Cluster) -> Result<(), Failure> {
     with_kube_proxy("iptables", |cluster, target, mode| {
-        let healthy = connectivity(cluster)?;
+        let healthy = connectivity(cluster, UNSERVED)?;
         let mut old = Keepers::start(cluster, target, "kube-proxy")?;
         install(cluster)?;
         migrate(cluster, &[])?;
         old.go_on("after all nodes")?;
         replaced(cluster)?;
         let mut new = Keepers::start(cluster, target, "orlop")?;
-        let now = connectivity(cluster)?;
-        let lost: Vec<_> = healthy
-            .iter()
-            .filter(|(_, result)| *result == PASSED)
-            .map(|(check, _)| (check, now.get(check)))
-            .filter(|(_, result)| result.is_none_or(|it| it != PASSED))
-            .collect();
-        ensure(
-            lost.is_empty(),
-            format!("passed before, not now: {lost:#?}"),
-        )?;
+        none_lost(&healthy, &connectivity(cluster, UNSERVED)?)?;
         migrate(cluster, &["--undo"])?;
         old.go_on("after the way back")?;
         new.go_on("after the way back")?;
@@ -95,6 +92,41 @@ pub fn run_iptables(_: &Cluster) -> Result<(), Failure> {
         old.end()?;
         new.end()
     })
+}
+
+/// A cluster that kubeadm made, with its own kube-proxy in the mode that it chooses.
+pub fn run_kubeadm(_: &Cluster) -> Result<(), Failure> {
+    with_kubeadm("", "iptables")
+}
+
+/// The same in mode nftables.
+pub fn run_kubeadm_nftables(_: &Cluster) -> Result<(), Failure> {
+    with_kubeadm("nftables", "nftables")
+}
+
+/// Has kubeadm make a cluster with this mode in kube-proxy's configuration, which runs in mode
+/// `expected`, and goes through the page.
+fn with_kubeadm(configured: &str, expected: &str) -> Result<(), Failure> {
+    let programs = match kubeadm::programs() {
+        Ok(programs) => programs,
+        Err((variable, name)) => return skip(no_stock_program(variable, name)),
+    };
+    if !Path::new(stock::PLUGINS).join("bridge").is_file() {
+        return skip("no standard CNI plugins: install containernetworking-plugins");
+    }
+    let dir = tempfile::tempdir()?;
+    let begun = Instant::now();
+    let mut cluster = Cluster::up_with(&dir.path().join("kubeadm"), 2, &["--bare"])?;
+    let made = kubeadm::install(&mut cluster, &programs, configured);
+    println!("    kubeadm's cluster after {}", seconds(begun));
+    let result = made
+        .and_then(|()| echo(&cluster))
+        .and_then(|target| page(&cluster, &target, expected));
+    if result.is_err() {
+        show_logs(&cluster);
+    }
+    cluster.down()?;
+    result
 }
 
 /// Brings a cluster with a kube-proxy in this mode up for a scenario.
@@ -132,6 +164,13 @@ fn served(cluster: &Cluster, stock: &Stock, mode: &str) -> Result<Target, Failur
     stock::convert(cluster, stock)?;
     cluster.kubectl("wait --for=condition=Ready node --all --timeout=60s")?;
     deploy_kube_proxy(cluster, mode)?;
+    let target = echo(cluster)?;
+    println!("    kubeadm's kind of cluster after {}", seconds(begun));
+    Ok(target)
+}
+
+/// A Service with an endpoint on each node.
+fn echo(cluster: &Cluster) -> Result<Target, Failure> {
     cluster.kubectl_with("apply -f -", &ECHO.replace("IMAGE", IMAGE))?;
     cluster.kubectl("rollout status daemonset/echo --timeout=60s")?;
     let target = target(cluster)?;
@@ -139,15 +178,18 @@ fn served(cluster: &Cluster, stock: &Stock, mode: &str) -> Result<Target, Failur
     eventually("answers through kube-proxy", 30, || {
         answered(cluster, &target)
     })?;
-    println!("    kubeadm's kind of cluster after {}", seconds(begun));
     Ok(target)
 }
 
 fn show_logs(cluster: &Cluster) {
+    for pods in ["kube-proxy", "kube-dns"] {
+        let logs = format!("logs -n kube-system -l k8s-app={pods} --tail=40 --prefix");
+        println!("{}", cluster.kubectl(&logs).unwrap_or_default());
+    }
     for (node, _) in NODES {
-        let pods = cluster.kubectl("logs -n kube-system -l k8s-app=kube-proxy --tail=40 --prefix");
-        println!("{}", pods.unwrap_or_default());
-        let log = cluster.dir.join(format!("nodes/{node}/logs/datapath.log"));
+        let log = cluster
+            .dir
+            .join(format!("nodes/{node}/logs/{}.log", stock::DATAPATH));
         let text = std::fs::read_to_string(log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         let last = &lines[lines.len().saturating_sub(40)..];
@@ -161,35 +203,83 @@ fn there_and_back(cluster: &Cluster, target: &Target, mode: &str) -> Result<(), 
     let before = settled_snapshots(cluster)?;
     install(cluster)?;
     old.go_on("beside kube-proxy")?;
+    there(cluster, &mut [&mut old])?;
+    let mut new = Keepers::start(cluster, target, "orlop")?;
+    back(cluster, mode, &own, &mut [&mut old, &mut new])?;
+    end(vec![old, new])?;
+    uninstall(cluster)?;
+    same_as(cluster, &before)
+}
 
-    let steps = migrate(cluster, &["--dry-run"])?;
-    ensure(steps.contains("[3/3] node node-2"), steps.clone())?;
-    migrate(cluster, &["--node", "node-2"])?;
-    old.go_on("after the first node")?;
-    let took = timed(|| migrate(cluster, &[]))?;
-    println!("    migrated: {took:.1?}");
-    old.go_on("after all nodes")?;
-    replaced(cluster)?;
+/// The page as a whole, with the way there and back twice, and `orlop connectivity test` after each
+/// step.
+fn page(cluster: &Cluster, target: &Target, mode: &str) -> Result<(), Failure> {
+    let own = daemon_set(cluster)?;
+    let healthy = connectivity(cluster, "")?;
+    let mut old = Keepers::start(cluster, target, "kube-proxy")?;
+    let before = settled_snapshots(cluster)?;
+
+    let begun = Instant::now();
+    install(cluster)?;
+    old.go_on("beside kube-proxy")?;
+    there(cluster, &mut [&mut old])?;
+    let took = begun.elapsed();
+    println!("    installed and migrated: {took:.1?}");
+    ensure(took < THERE, format!("the way there took {took:?}"))?;
+    none_lost(&healthy, &connectivity(cluster, "")?)?;
     let mut new = Keepers::start(cluster, target, "orlop")?;
 
+    back(cluster, mode, &own, &mut [&mut old, &mut new])?;
+    none_lost(&healthy, &connectivity(cluster, "")?)?;
+    there(cluster, &mut [&mut old, &mut new])?;
+    none_lost(&healthy, &connectivity(cluster, "")?)?;
+    back(cluster, mode, &own, &mut [&mut old, &mut new])?;
+    end(vec![old, new])?;
+    uninstall(cluster)?;
+    same_as(cluster, &before)
+}
+
+/// Migrates the worker, then the others.
+fn there(cluster: &Cluster, clients: &mut [&mut Keepers<'_>]) -> Result<(), Failure> {
+    let steps = migrate(cluster, &["--dry-run"])?;
+    let last = steps.lines().last().unwrap_or_default();
+    let last_node = last.contains("] node node-2: label orlop.dev/kube-proxy=replaced");
+    ensure(last_node, steps.clone())?;
+    migrate(cluster, &["--node", "node-2"])?;
+    go_on(clients, "after the first node")?;
+    let took = timed(|| migrate(cluster, &[]))?;
+    println!("    migrated: {took:.1?}");
+    go_on(clients, "after all nodes")?;
+    replaced(cluster)
+}
+
+/// Gives Services back to the DaemonSet `own`.
+fn back(
+    cluster: &Cluster,
+    mode: &str,
+    own: &(Value, Value),
+    clients: &mut [&mut Keepers<'_>],
+) -> Result<(), Failure> {
     let took = timed(|| migrate(cluster, &["--undo"]))?;
     println!("    undone: {took:.1?}");
     ensure(took < BACK, format!("the way back took {took:?}"))?;
-    old.go_on("after the way back")?;
-    new.go_on("after the way back")?;
+    go_on(clients, "after the way back")?;
     restored(cluster, mode)?;
-    ensure(
-        daemon_set(cluster)? == own,
-        "the DaemonSet is not as it was",
-    )?;
-    for it in [&old, &new] {
-        println!("    {}", it.summary());
-    }
-    old.end()?;
-    new.end()?;
+    let same = daemon_set(cluster)? == *own;
+    ensure(same, "the DaemonSet is not as it was")
+}
 
-    uninstall(cluster)?;
-    same_as(cluster, &before)
+fn go_on(clients: &mut [&mut Keepers<'_>], when: &str) -> Result<(), Failure> {
+    clients.iter_mut().try_for_each(|it| it.go_on(when))
+}
+
+/// Says what the clients saw, and ends them.
+fn end(clients: Vec<Keepers<'_>>) -> Result<(), Failure> {
+    for it in clients {
+        println!("    {}", it.summary());
+        it.end()?;
+    }
+    Ok(())
 }
 
 fn deploy_kube_proxy(cluster: &Cluster, mode: &str) -> Result<(), Failure> {
@@ -329,7 +419,8 @@ fn uninstall(cluster: &Cluster) -> Result<(), Failure> {
 
 /// `orlop migrate kube-proxy`, by an administrator from elsewhere.
 fn migrate(cluster: &Cluster, words: &[&str]) -> Result<String, Failure> {
-    let output = Command::new(node_programs().join("orlop"))
+    let output = cluster
+        .client(&node_programs().join("orlop"))
         .args(["migrate", "kube-proxy", "--timeout", "60s", "--kubeconfig"])
         .arg(cluster.kubeconfig())
         .args(words)
@@ -378,13 +469,32 @@ fn mode(cluster: &Cluster, node: &str, expected: &str) -> Result<(), Failure> {
     })
 }
 
-/// The checks of `orlop connectivity test`, each with [`PASSED`] or why it did not pass. The nodes
-/// have neither cluster DNS nor policy.
-fn connectivity(cluster: &Cluster) -> Result<BTreeMap<String, String>, Failure> {
+/// Fails if a check passed before and does not now.
+fn none_lost(
+    before: &BTreeMap<String, String>,
+    now: &BTreeMap<String, String>,
+) -> Result<(), Failure> {
+    let lost: Vec<_> = before
+        .iter()
+        .filter(|(_, result)| *result == PASSED)
+        .map(|(check, _)| (check, now.get(check)))
+        .filter(|(_, result)| result.is_none_or(|it| it != PASSED))
+        .collect();
+    ensure(
+        lost.is_empty(),
+        format!("passed before, not now: {lost:#?}"),
+    )
+}
+
+/// The checks of `orlop connectivity test` but those of groups `skipped`, each with [`PASSED`] or
+/// why it did not pass.
+fn connectivity(cluster: &Cluster, skipped: &str) -> Result<BTreeMap<String, String>, Failure> {
     let begun = Instant::now();
-    let output = Command::new(node_programs().join("orlop"))
+    let output = cluster
+        .client(&node_programs().join("orlop"))
         .args(["connectivity", "test", "--image", PROBE, "-o", "json"])
-        .args(["--skip", "dns,policy,egress,mtu", "--exit-code", "0"])
+        .args(["--exit-code", "0"])
+        .args((!skipped.is_empty()).then(|| format!("--skip={skipped}")))
         .args(["--nodes", "node-1,node-2"])
         .args(["--settle", "4s", "--kubeconfig"])
         .arg(cluster.kubeconfig())

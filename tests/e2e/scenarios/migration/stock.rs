@@ -4,7 +4,8 @@
 //! started with other programs.
 //!
 //! A test host has no systemd. `systemctl` there is a script that has the host's first process
-//! run, or no longer run, the command of the unit that `orlop node-agent install` wrote.
+//! run, or no longer run, the program of a unit: of the one that `orlop node-agent install` wrote,
+//! or of kubeadm's kubelet.
 
 use std::{
     fs,
@@ -30,24 +31,38 @@ const NETWORK: &str = r#"{"cniVersion": "0.4.0", "name": "pods", "plugins": [
 ]}"#;
 
 const SYSTEMCTL: &str = r#"#!/bin/sh
-case "$1" in
-daemon-reload) exit 0 ;;
-enable) rm /mnt/held/datapath ;;
-disable)
-    touch /mnt/held/datapath
-    for process in /proc/[0-9]*; do
-        if tr '\0' ' ' < "$process/cmdline" | grep -q 'node-agent --config'; then
-            kill "${process#/proc/}"
-            while [ -e "$process" ]; do sleep 0.1; done
-        fi
-    done ;;
-*) echo "unknown verb $1" >&2; exit 1 ;;
+verb=$1
+shift
+if [ "$1" = --now ]; then shift; fi
+unit=${1%.service}
+runs() { [ -e "/mnt/$unit.pid" ] && [ -e "/proc/$(cat "/mnt/$unit.pid")" ]; }
+stop() {
+    touch "/mnt/held/$unit"
+    runs || return 0
+    kill "$(cat "/mnt/$unit.pid")"
+    while runs; do sleep 0.1; done
+}
+case "$verb" in
+daemon-reload | is-enabled) ;;
+status) [ -e "/mnt/held/$unit" ] || runs || echo "Unit $unit.service could not be found." ;;
+is-active) runs && echo active ;;
+enable | start) rm -f "/mnt/held/$unit" ;;
+disable | stop) stop ;;
+restart)
+    stop
+    rm "/mnt/held/$unit" ;;
+*) echo "unknown verb $verb" >&2; exit 1 ;;
 esac
 "#;
 
+/// Runs what the unit of its argument starts.
 const UNIT: &str = "#!/bin/sh
-exec $(sed -n 's/^ExecStart=//p' /etc/systemd/system/orlop-datapath.service)
+echo $$ > /mnt/$1.pid
+exec $(sed -n 's/^ExecStart=//p' /etc/systemd/system/$1.service)
 ";
+
+/// The unit that `orlop node-agent install` writes.
+pub const DATAPATH: &str = "orlop-datapath";
 
 /// Stock programs of the nodes.
 pub struct Stock {
@@ -97,15 +112,7 @@ fn prepare(
     let folder = cluster.dir.join("nodes").join(name);
     let group = machine::group_of(&cluster.dir, name).ok_or("no record of the cluster")?;
     let group = group.trim_end_matches("/system");
-    for made in [
-        "tools",
-        "held",
-        "cni",
-        "etc/kubernetes",
-        "etc/systemd/system",
-    ] {
-        fs::create_dir_all(folder.join(made))?;
-    }
+    fs::create_dir_all(folder.join("etc/kubernetes"))?;
     // What our agent left on the disk.
     for left in ["opt/cni/bin/orlop-cni", "state"] {
         let path = folder.join(left);
@@ -115,20 +122,8 @@ fn prepare(
             fs::remove_file(path)?;
         }
     }
-    script(&folder.join("tools/systemctl"), SYSTEMCTL)?;
-    script(&folder.join("tools/unit"), UNIT)?;
-    let demo = "../images/x86_64-unknown-linux-gnu/release/demo";
-    fs::copy(tests::programs().join(demo), folder.join("tools/demo"))?;
-    fs::write(folder.join("held/datapath"), "")?;
-    fs::write(
-        folder.join("cni/10-pods.conflist"),
-        NETWORK.replace("RANGE", range),
-    )?;
-    let runtime = folder.join("containerd.toml");
-    let text = fs::read_to_string(&runtime)?
-        .replace("/opt/cni/bin", PLUGINS)
-        .replace("/etc/cni/net.d", "/mnt/cni");
-    fs::write(runtime, text)?;
+    tools(&folder)?;
+    network(&folder, range)?;
     let given = fs::read_to_string(folder.join("kubelet.yaml"))?;
     fs::write(
         folder.join("stock.yaml"),
@@ -142,6 +137,34 @@ fn prepare(
         administrator(cluster, &folder.join("etc/kubernetes/admin.conf"))?;
     }
     programs(&folder, stock, name, address)
+}
+
+/// The scripts and clients of a host, and a container runtime with standard CNI plugins.
+pub fn tools(folder: &Path) -> Result<(), Failure> {
+    for made in ["tools", "held", "cni", "etc/systemd/system"] {
+        fs::create_dir_all(folder.join(made))?;
+    }
+    script(&folder.join("tools/systemctl"), SYSTEMCTL)?;
+    script(&folder.join("tools/unit"), UNIT)?;
+    let demo = "../images/x86_64-unknown-linux-gnu/release/demo";
+    fs::copy(tests::programs().join(demo), folder.join("tools/demo"))?;
+    fs::write(folder.join("held").join(DATAPATH), "")?;
+    let runtime = folder.join("containerd.toml");
+    let text = fs::read_to_string(&runtime)?
+        .replace("/opt/cni/bin", PLUGINS)
+        .replace("/etc/cni/net.d", "/mnt/cni");
+    Ok(fs::write(runtime, text)?)
+}
+
+/// A network of the host's pods, whose range this is.
+pub fn network(folder: &Path, range: &str) -> Result<(), Failure> {
+    let text = NETWORK.replace("RANGE", range);
+    Ok(fs::write(folder.join("cni/10-pods.conflist"), text)?)
+}
+
+/// The program that runs the datapath's unit.
+pub fn datapath() -> Value {
+    json!({"name": DATAPATH, "command": ["/mnt/tools/unit", DATAPATH]})
 }
 
 fn kubelet_configuration(given: &str, group: &str) -> String {
@@ -203,7 +226,7 @@ fn programs(folder: &Path, stock: &Stock, name: &str, address: &str) -> Result<(
     fs::write(folder.join("cgroup.path"), of_host)?;
     all.retain(|it| it["name"] != "node-agent");
     all.push(json!({"name": "kubelet", "command": kubelet}));
-    all.push(json!({"name": "datapath", "command": ["/mnt/tools/unit"]}));
+    all.push(datapath());
     let of_proxy = stock
         .kube_proxy
         .parent()
@@ -213,7 +236,8 @@ fn programs(folder: &Path, stock: &Stock, name: &str, address: &str) -> Result<(
     Ok(fs::write(path, serde_json::to_vec_pretty(&host)?)?)
 }
 
-fn script(path: &Path, text: &str) -> Result<(), Failure> {
+/// Writes a script.
+pub fn script(path: &Path, text: &str) -> Result<(), Failure> {
     fs::write(path, text)?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o755))?;
     Ok(())

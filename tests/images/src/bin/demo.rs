@@ -335,11 +335,12 @@ fn connect(target: &str, count: usize, time: Duration) -> std::io::Result<()> {
     let (mut lost, mut made, mut failed) = (0, 0_u64, 0);
     let mut said = None::<Instant>;
     while started.elapsed() < time {
-        held.retain(|stream| match use_echo(stream) {
+        held.retain(|stream| match use_held(stream) {
             Ok(()) => true,
             Err(error) => {
                 lost += 1;
-                println!("{}: lost: {error}", time_of_day());
+                let local = stream.local_addr();
+                println!("{}: lost: {error}, from {local:?}", time_of_day());
                 false
             }
         });
@@ -379,6 +380,19 @@ fn open_echo(target: &str) -> std::io::Result<TcpStream> {
     stream.set_read_timeout(Some(TIMEOUT))?;
     use_echo(&stream)?;
     Ok(stream)
+}
+
+/// Uses a held connection. One that is broken never answers; on a machine with far more work than
+/// processors an answer can take longer than a new connection may.
+fn use_held(stream: &TcpStream) -> std::io::Result<()> {
+    let asked = Instant::now();
+    stream.set_read_timeout(Some(TIMEOUT * 5))?;
+    use_echo(stream)?;
+    if asked.elapsed() > TIMEOUT {
+        let (now, late, local) = (time_of_day(), asked.elapsed(), stream.local_addr());
+        println!("{now}: late: {late:.1?}, from {local:?}");
+    }
+    Ok(())
 }
 
 fn use_echo(mut stream: &TcpStream) -> std::io::Result<()> {
