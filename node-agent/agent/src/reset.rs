@@ -21,6 +21,16 @@ use crate::{
 
 /// The name of the group of all pods' control groups.
 const PODS_GROUP: &str = "kubepods";
+/// Folders of the agent below the kubelet's, inner ones first.
+const FOLDERS: [&str; 7] = [
+    "device-plugins",
+    "plugins/kubernetes.io/csi",
+    "plugins/kubernetes.io",
+    "plugins",
+    "plugins_registry",
+    "pod-resources",
+    "pods",
+];
 /// What the agent keeps below the kubelet's folder besides pods.
 const STATE: [&str; 10] = [
     "actuated_pods_state",
@@ -186,18 +196,15 @@ fn agent_state(root: &Path, left: &mut Vec<String>) {
     for name in STATE {
         remove(&root.join(name), left);
     }
-    remove(&root.join("plugins").join(node_agent_volumes::NAME), left);
-    remove_empty(root);
-}
-
-/// Removes the empty folders in this one, and itself when it is empty then.
-fn remove_empty(folder: &Path) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            remove_empty(&entry.path());
-        }
+    // The driver in the agent has its socket there.
+    let driver = root.join("plugins").join(node_agent_volumes::NAME);
+    remove(&driver.join("csi.sock"), left);
+    let _ = fs::remove_dir(driver);
+    // One by one, not by a walk: what is mounted below belongs to others.
+    for name in FOLDERS {
+        let _ = fs::remove_dir(root.join(name));
     }
-    let _ = fs::remove_dir(folder);
+    let _ = fs::remove_dir(root);
 }
 
 async fn network(options: &AgentOptions) -> Result<(), Error> {
@@ -403,10 +410,11 @@ mod tests {
         agent_state(&root, &mut left);
         assert!(!root.exists());
         fill();
-        fs::create_dir(root.join("plugins/driver")).expect("folder");
+        fs::create_dir_all(root.join("plugins/driver/volume/empty")).expect("folder");
         fs::write(root.join("plugins/driver/csi.sock"), "").expect("written");
         agent_state(&root, &mut left);
         assert!(root.join("plugins/driver/csi.sock").exists());
+        assert!(root.join("plugins/driver/volume/empty").exists());
         assert!(!root.join("cpu_manager_state").exists());
         assert_eq!(left, Vec::<String>::new());
     }
