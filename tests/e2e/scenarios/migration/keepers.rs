@@ -123,7 +123,10 @@ spec:
   restartPolicy: Never
   terminationGracePeriodSeconds: 1
   containers:
-  - {{name: keeper, image: {IMAGE}, args: [connect, '{target}', '{HELD}', '{SECONDS}']}}
+  - name: keeper
+    image: {IMAGE}
+    args: [connect, '{target}', '{HELD}', '{SECONDS}']
+    resources: {{requests: {{cpu: 100m}}}}
 "
         );
         self.cluster.kubectl_with("apply -f -", &pod)?;

@@ -54,7 +54,11 @@ spec:
     spec:
       terminationGracePeriodSeconds: 1
       tolerations: [{operator: Exists}]
-      containers: [{name: echo, image: IMAGE}]
+      containers:
+      - name: echo
+        image: IMAGE
+        # Without a request it has next to no share of a busy machine.
+        resources: {requests: {cpu: 100m}}
 ---
 apiVersion: v1
 kind: Service

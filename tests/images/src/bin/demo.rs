@@ -34,6 +34,10 @@ use nix::sys::signal::{SigSet, Signal};
 
 const TIMEOUT: Duration = Duration::from_secs(3);
 
+/// How long a connection to an echo may take to answer before it counts as broken, which never
+/// answers. On a machine with far more work than processors answers take seconds.
+const PATIENCE: Duration = Duration::from_secs(15);
+
 /// How long it goes on serving once it is told to end: clients learn a moment
 /// later than the container that it is to go.
 const LAST_CALLS: Duration = Duration::from_secs(1);
@@ -335,7 +339,7 @@ fn connect(target: &str, count: usize, time: Duration) -> std::io::Result<()> {
     let (mut lost, mut made, mut failed) = (0, 0_u64, 0);
     let mut said = None::<Instant>;
     while started.elapsed() < time {
-        held.retain(|stream| match use_held(stream) {
+        held.retain(|stream| match use_echo(stream) {
             Ok(()) => true,
             Err(error) => {
                 lost += 1;
@@ -377,28 +381,20 @@ fn time_of_day() -> String {
 fn open_echo(target: &str) -> std::io::Result<TcpStream> {
     let stream = TcpStream::connect_timeout(&resolve(target)?, TIMEOUT)?;
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
     use_echo(&stream)?;
     Ok(stream)
 }
 
-/// Uses a held connection. One that is broken never answers; on a machine with far more work than
-/// processors an answer can take longer than a new connection may.
-fn use_held(stream: &TcpStream) -> std::io::Result<()> {
+fn use_echo(mut stream: &TcpStream) -> std::io::Result<()> {
     let asked = Instant::now();
-    stream.set_read_timeout(Some(TIMEOUT * 5))?;
-    use_echo(stream)?;
+    let mut answer = [0; 4];
+    stream.write_all(b"here")?;
+    stream.read_exact(&mut answer)?;
     if asked.elapsed() > TIMEOUT {
         let (now, late, local) = (time_of_day(), asked.elapsed(), stream.local_addr());
         println!("{now}: late: {late:.1?}, from {local:?}");
     }
-    Ok(())
-}
-
-fn use_echo(mut stream: &TcpStream) -> std::io::Result<()> {
-    let mut answer = [0; 4];
-    stream.write_all(b"here")?;
-    stream.read_exact(&mut answer)?;
     if &answer == b"here" {
         Ok(())
     } else {
