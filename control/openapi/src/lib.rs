@@ -2,7 +2,7 @@
 //!
 //! Everything is made by rule: paths and operations from the registry
 //! (`operations`), schemas from the tables of types (`schemas`), both with the
-//! words that the published API has ([`texts`]), written in the form of OpenAPI 3
+//! words that the published API has (`texts`), written in the form of OpenAPI 3
 //! (a document for each group and version) and of OpenAPI 2 (one for all).
 //!
 //! What definitions of custom resources bring (`custom`, `structural`) is put
