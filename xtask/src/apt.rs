@@ -137,7 +137,7 @@ impl Apt {
 /// in `folder` (apt.conf(5)), with the machine's sources.
 fn configuration(architecture: &str, folder: &Path) -> String {
     let folder = folder.display();
-    // A folder of root's is closed to the user as whom apt downloads otherwise.
+    // By default apt downloads as the user `_apt`, who may not write to root's folders.
     format!(
         "APT::Architecture \"{architecture}\";\n\
          APT::Architectures {{ \"{architecture}\"; }};\n\

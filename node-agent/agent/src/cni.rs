@@ -9,10 +9,9 @@ use std::{
 };
 
 use ipnet::IpNet;
-use node_agent_cri::{Runtime, api};
+use node_agent_cri::{Runtime, RuntimeError, api};
 use node_agent_files::create_dirs;
 use serde_json::json;
-use tracing::warn;
 
 use crate::{
     Error,
@@ -28,9 +27,10 @@ pub const BINARY: &str = "orlop-cni";
 /// that job too where no other is installed.
 pub const LOOPBACK: &str = "loopback";
 
-/// How often a runtime that starts is asked for its folders, and the time between.
-pub const ATTEMPTS: usize = 30;
-const PAUSE: Duration = Duration::from_secs(1);
+/// How long the runtime may take to name its folders.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Folders of plugins: the specification's, and that of Debian's containerd.
+const USUAL_BIN_DIRS: [&str; 2] = ["/opt/cni/bin", "/usr/lib/cni"];
 
 /// Where the CNI plugin is, and folders of the container runtime where it does not name its own.
 #[derive(Clone, Debug)]
@@ -54,48 +54,72 @@ pub struct CniPaths {
     pub conf_dir: PathBuf,
 }
 
+/// Why the container runtime does not name its folders.
+#[derive(Debug, thiserror::Error)]
+pub enum FoldersError {
+    /// It hangs.
+    #[error("the container runtime does not answer within {PATIENCE:?}")]
+    Late,
+    /// It refuses, or nothing listens.
+    #[error(transparent)]
+    Refused(#[from] RuntimeError),
+}
+
 impl CniOptions {
     /// Completes the options with the folders of the container runtime's configuration, which
-    /// distributions change (Debian's containerd: `/usr/lib/cni`), or else the usual ones. A
-    /// runtime that starts is asked up to `attempts` times.
-    pub async fn complete(&self, runtime: Option<&dyn Runtime>, attempts: usize) -> CniPaths {
-        let mut info = None;
-        if let Some(runtime) = runtime
-            && (self.bin_dir.is_none() || self.conf_dir.is_none())
-        {
-            for attempt in 1..=attempts {
-                match runtime.status(api::StatusRequest { verbose: true }).await {
-                    Ok(mut status) => {
-                        info = status.info.remove("config");
-                        break;
-                    }
-                    Err(error) => warn!(%error, "failed to ask the runtime for its CNI folders"),
-                }
-                if attempt < attempts {
-                    tokio::time::sleep(PAUSE).await;
-                }
-            }
+    /// distributions change (Debian's containerd: `/usr/lib/cni`), or else the usual ones.
+    ///
+    /// # Errors
+    /// When the runtime refuses, or does not answer within two seconds.
+    pub async fn ask(&self, runtime: &dyn Runtime) -> Result<CniPaths, FoldersError> {
+        if self.bin_dir.is_some() && self.conf_dir.is_some() {
+            return Ok(self.complete((None, None)));
         }
-        let (bin_dir, conf_dir) = info.as_deref().map_or((None, None), runtime_folders);
+        let status = runtime.status(api::StatusRequest { verbose: true });
+        let mut status = tokio::time::timeout(PATIENCE, status)
+            .await
+            .map_err(|_| FoldersError::Late)??;
+        let config = status.info.remove("config");
+        Ok(self.complete(config.as_deref().map_or((None, None), runtime_folders)))
+    }
+
+    fn complete(&self, (bin_dir, conf_dir): RuntimeFolders) -> CniPaths {
+        let bin_dir = self.bin_dir.clone().or(bin_dir);
+        let conf_dir = self.conf_dir.clone().or(conf_dir);
         CniPaths {
             source: self.source.clone(),
-            bin_dir: self
-                .bin_dir
-                .clone()
-                .or(bin_dir)
-                .unwrap_or_else(|| "/opt/cni/bin".into()),
-            conf_dir: self
-                .conf_dir
-                .clone()
-                .or(conf_dir)
-                .unwrap_or_else(|| "/etc/cni/net.d".into()),
+            bin_dir: bin_dir.unwrap_or_else(|| USUAL_BIN_DIRS[0].into()),
+            conf_dir: conf_dir.unwrap_or_else(|| "/etc/cni/net.d".into()),
         }
+    }
+
+    /// Returns all places in which an agent with these options may have installed the plugin:
+    /// where the runtime looks now, and the usual ones, in case that it does not answer any
+    /// more or was configured otherwise then.
+    pub async fn find_paths(&self, runtime: Option<&dyn Runtime>) -> Vec<CniPaths> {
+        let usual = self.complete((None, None));
+        let mut all = match runtime {
+            Some(runtime) => self.ask(runtime).await.into_iter().collect(),
+            None => Vec::new(),
+        };
+        let bin_dirs = match &self.bin_dir {
+            Some(bin_dir) => vec![bin_dir.clone()],
+            None => USUAL_BIN_DIRS.map(PathBuf::from).to_vec(),
+        };
+        all.extend(bin_dirs.into_iter().map(|bin_dir| CniPaths {
+            bin_dir,
+            ..usual.clone()
+        }));
+        all
     }
 }
 
+/// The folder of plugins and that of configurations, where a runtime names them.
+type RuntimeFolders = (Option<PathBuf>, Option<PathBuf>);
+
 /// Returns the folders of plugins and of configurations in containerd's configuration, as the
 /// CRI's verbose status has it; since containerd 2.1 there may be several folders of plugins.
-fn runtime_folders(config: &str) -> (Option<PathBuf>, Option<PathBuf>) {
+fn runtime_folders(config: &str) -> RuntimeFolders {
     let config: serde_json::Value = serde_json::from_str(config).unwrap_or_default();
     let folder = |value: &serde_json::Value| {
         let path = PathBuf::from(value.as_str()?);
@@ -243,6 +267,25 @@ mod tests {
             "x",
         ] {
             assert_eq!(found(other), ["", ""]);
+        }
+    }
+
+    #[tokio::test]
+    async fn every_folder_in_which_the_plugin_may_be_is_known() {
+        let options = |bin_dir: Option<&str>| CniOptions {
+            source: "built".into(),
+            bin_dir: bin_dir.map(PathBuf::from),
+            conf_dir: None,
+        };
+        for (bin_dir, expected) in [(None, &USUAL_BIN_DIRS[..]), (Some("/own"), &["/own"])] {
+            let all = options(bin_dir).find_paths(None).await;
+            let found: Vec<_> = all
+                .iter()
+                .map(|it| it.bin_dir.to_str().expect("text"))
+                .collect();
+            assert_eq!(found, expected);
+            let mut all = all.iter();
+            assert!(all.all(|it| it.conf_dir == Path::new("/etc/cni/net.d")));
         }
     }
 

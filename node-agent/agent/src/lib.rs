@@ -213,14 +213,9 @@ pub async fn run(
             serving::follow(files, tls, parts.stop()),
         );
     }
-    let runtime = node_agent_cri::RuntimeClient::new(&options.runtime_endpoint);
-    let network = PodNetwork {
-        address: primary,
-        places: options.cni.complete(Some(&runtime), cni::ATTEMPTS).await,
-        admitted,
-        interfaces,
-    };
-    start_network(&mut parts, &client, &nodes, &options, network);
+    start_network(
+        &mut parts, &client, &nodes, &options, primary, admitted, interfaces,
+    );
     let grown = GrownClaims::default();
     let config = options.volumes.clone().filter(|_| options.runs_pods);
     let further_metrics = config
@@ -429,16 +424,6 @@ fn start_dns(
     parts.start("dns", dns::run(options, parts.stop()));
 }
 
-/// Inputs of the pod network.
-struct PodNetwork {
-    /// The node's own address.
-    address: IpAddr,
-    /// Where the CNI plugin goes.
-    places: cni::CniPaths,
-    admitted: watch::Sender<Vec<IpNet>>,
-    interfaces: addresses::AttachContext,
-}
-
 /// Starts what gives pods addresses and interfaces, and keeps routes to those of other
 /// nodes.
 fn start_network(
@@ -446,21 +431,18 @@ fn start_network(
     client: &Client,
     nodes: &Reflector<Node>,
     options: &AgentOptions,
-    network: PodNetwork,
+    address: IpAddr,
+    admitted: watch::Sender<Vec<IpNet>>,
+    interfaces: addresses::AttachContext,
 ) {
-    let PodNetwork {
-        address,
-        places,
-        admitted,
-        interfaces,
-    } = network;
     let client = client.clone().named("network");
     let pin_dir = &options.datapath.pin_dir;
     let enforced = options.network_policy != NetworkPolicy::Off;
     let network = network::NetworkSync {
         node: options.datapath.node_name.clone(),
         address,
-        places,
+        cni: options.cni.clone(),
+        runtime: node_agent_cri::RuntimeClient::new(&options.runtime_endpoint),
         agent: enforced.then(|| policy::socket(pin_dir)),
         addresses: addresses::socket(pin_dir),
         overlay: options.overlay,

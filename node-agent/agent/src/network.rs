@@ -14,6 +14,7 @@ use control_client::{
     resources,
 };
 use ipnet::IpNet;
+use node_agent_cri::RuntimeClient;
 use node_agent_datapath::{Egress, Exits};
 use node_agent_informers::Node;
 use rtnetlink::Handle;
@@ -23,7 +24,7 @@ use tracing::{info, warn};
 
 use crate::{
     Error,
-    cni::{self, CniPaths},
+    cni::{self, CniOptions, CniPaths},
     masquerade::{self, MasqueradeRules},
     overlay::{self, Overlay, OverlayHost, OverlayNetwork as Desired},
     pools::pod_ranges,
@@ -58,8 +59,10 @@ pub struct NetworkSync {
     pub node: String,
     /// The node's own address.
     pub address: IpAddr,
-    /// Where the CNI plugin goes.
-    pub places: CniPaths,
+    /// Where the CNI plugin goes, as far as options say so.
+    pub cni: CniOptions,
+    /// Who says the rest.
+    pub runtime: RuntimeClient,
     /// Whom the CNI plugin asks before it lets an interface up, if anybody.
     pub agent: Option<PathBuf>,
     /// Where the CNI plugin asks for addresses.
@@ -85,14 +88,13 @@ impl NetworkSync {
     /// Runs until `shutdown`; failures are logged and tried again.
     ///
     /// # Errors
-    /// [`Error::Netlink`], [`Error::NoAddress`], [`Error::File`]: what no waiting heals.
+    /// [`Error::Netlink`], [`Error::NoAddress`]: what no waiting heals.
     pub async fn run(
         self,
         mut changes: Changes<Node>,
         shutdown: CancellationToken,
     ) -> Result<(), Error> {
         netlink::mtu_of(&netlink::connect()?, self.address).await?;
-        cni::install(&self.places)?;
         tokio::select! {
             () = shutdown.cancelled() => return Ok(()),
             () = self.nodes.synced() => {}
@@ -106,6 +108,7 @@ impl NetworkSync {
             refused: Vec::new(),
         };
         let mut services = ServiceRanges::default();
+        let mut plugin = PluginInstaller::default();
         loop {
             let pause = match self
                 .reconcile(
@@ -114,10 +117,11 @@ impl NetworkSync {
                     &mut teller,
                     &mut masks,
                     &mut services,
+                    &mut plugin,
                 )
                 .await
             {
-                Ok(()) if masks.map.is_none() => RETRY,
+                Ok(()) if masks.map.is_none() || plugin.places.is_none() => RETRY,
                 Ok(()) => COMPARE,
                 Err(error) => {
                     warn!(
@@ -147,6 +151,7 @@ impl NetworkSync {
         teller: &mut NetworkReporter,
         masks: &mut EgressMasks,
         services: &mut ServiceRanges,
+        plugin: &mut PluginInstaller,
     ) -> Result<(), Error> {
         if kernel.is_none() {
             *kernel = Some(netlink::connect()?);
@@ -202,6 +207,7 @@ impl NetworkSync {
         }
         let ranges = own.map(|own| pod_ranges(own)).unwrap_or_default();
         waiting.tell(&self.node, &ranges);
+        plugin.install(self).await?;
         if ranges.is_empty() {
             return Ok(());
         }
@@ -211,7 +217,9 @@ impl NetworkSync {
         let mtu = desired.mtu;
         let configuration =
             cni::configuration(&ranges, mtu, self.agent.as_deref(), &self.addresses);
-        if cni::configure(&self.places, &configuration)? {
+        if let Some(places) = &plugin.places
+            && cni::configure(places, &configuration)?
+        {
             info!(?ranges, mtu, "the pod network is configured");
         }
         Ok(())
@@ -250,6 +258,36 @@ pub(crate) async fn bring_about(kernel: &Handle, desired: &Desired) -> Result<Ve
     let ranges = desired.routes.keys();
     let foreign = ranges.filter(|range| present.foreign.contains(*range));
     Ok(foreign.copied().collect())
+}
+
+/// Installs the CNI plugin once the container runtime has said where it looks for plugins. In
+/// another folder it would never be found.
+#[derive(Default)]
+struct PluginInstaller {
+    /// Where the plugin is; none before it is there.
+    places: Option<CniPaths>,
+    /// Whether it was said that the runtime does not answer.
+    told: bool,
+}
+
+impl PluginInstaller {
+    async fn install(&mut self, network: &NetworkSync) -> Result<(), Error> {
+        if self.places.is_some() {
+            return Ok(());
+        }
+        match network.cni.ask(&network.runtime).await {
+            Ok(places) => {
+                cni::install(&places)?;
+                self.places = Some(places);
+            }
+            Err(error) if !self.told => {
+                self.told = true;
+                warn!(%error, "failed to ask the container runtime for its CNI folders; retrying");
+            }
+            Err(_) => {}
+        }
+        Ok(())
+    }
 }
 
 /// The ranges of Service addresses, read once in a while.

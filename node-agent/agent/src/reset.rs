@@ -112,7 +112,9 @@ pub async fn reset(options: &AgentOptions, foreign: ForeignPods) -> Result<(), E
     if let Err(error) = network(options).await {
         left.push(format!("routes and addresses ({error})"));
     }
-    plugin(&options.cni.complete(runtime, 1).await, &mut left);
+    for places in options.cni.find_paths(runtime).await {
+        plugin(&places, &mut left);
+    }
     folders(&found, &options.root, &options.log_root, &mut left);
     remove(Path::new(addresses::DATA_DIR), &mut left);
     let groups = groups(&group.below_root).await;
@@ -228,10 +230,11 @@ fn plugin(places: &cni::CniPaths, left: &mut Vec<String>) {
         remove(&loopback, left);
     }
     remove(&places.bin_dir.join(cni::BINARY), left);
-    // Folders of the agent that others did not put plugins into. The runtime watches that of
-    // configurations, which it made.
-    for folder in places.bin_dir.ancestors().take(2) {
-        let _ = fs::remove_dir(folder);
+    // The folder of plugins goes if nobody else put one there. The folder of configurations
+    // stays: the runtime made it and watches it.
+    let _ = fs::remove_dir(&places.bin_dir);
+    if places.bin_dir == Path::new("/opt/cni/bin") {
+        let _ = fs::remove_dir("/opt/cni");
     }
 }
 

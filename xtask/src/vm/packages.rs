@@ -27,8 +27,8 @@ use crate::{
     setup,
 };
 
-/// What is in the machine beside Debian's essential packages: what every Debian has, what
-/// Orlop's package recommends, and what the test looks with.
+/// Debian packages of the machine besides the essential ones: those of every installation, those
+/// that Orlop's package recommends, and the tools of the test.
 const DEBIAN: [&str; 17] = [
     "bpftool",
     "ca-certificates",
@@ -93,7 +93,7 @@ const VERSIONS: [&str; 2] = ["0.0.1", "0.0.2"];
 /// The least that a machine needs, which does more than others.
 const LIMIT: Duration = Duration::from_secs(3600);
 
-/// What is on the disks of all machines: paths in the machine, and files.
+/// Files to copy to the disk: path in the machine, and path of the source.
 type Files = Vec<(&'static str, PathBuf)>;
 
 /// Runs the suite on these kernels, with these programs; without, they are built.
@@ -166,7 +166,7 @@ fn files(programs: Option<&Path>) -> Result<Files, Error> {
     let packed = folder.join("programs");
     fs::create_dir_all(&packed).map_err(at(&packed))?;
     for name in ["orlop", "orlop-cni", "orlop-csi"] {
-        // Names of functions are a quarter of it.
+        // Symbol names are a quarter of the size.
         run(Command::new("strip")
             .arg("-o")
             .arg(packed.join(name))

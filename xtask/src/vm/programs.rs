@@ -63,7 +63,7 @@ pub fn executables(messages: &str, is_of_package: impl Fn(&str) -> bool) -> Vec<
 /// architecture.
 ///
 /// # Errors
-/// When this machine or the packages lack one of them.
+/// When a program is neither on this machine nor in the packages.
 pub fn with_programs(
     architecture: Architecture,
     mut files: Vec<(String, PathBuf)>,

@@ -116,7 +116,7 @@ pub fn pods_files(built: Option<&Path>) -> Result<Vec<(String, PathBuf)>, Error>
     };
     let archive = images::build()?;
     let programs = build::images_programs()?;
-    // Names of functions are a quarter of it.
+    // Symbol names are a quarter of the size.
     let folder = target().join("vm");
     fs::create_dir_all(&folder).map_err(at(&folder))?;
     let orlop = folder.join("orlop");
@@ -163,7 +163,7 @@ pub fn volumes_files() -> Result<Vec<(String, PathBuf)>, Error> {
         let place = if name == "volumes" {
             "tests/volumes".to_owned()
         } else {
-            // Where the tests were told that it is.
+            // The tests were compiled with this path of the driver.
             program.to_string_lossy().trim_start_matches('/').to_owned()
         };
         files.push((place, program));

@@ -6,7 +6,8 @@ use crate::{
     operation::{Expectation, Operation, Record},
 };
 
-/// What is asked for. Its name has the namespace of the run, by which two runs would differ.
+/// The target that the table shows. The full DNS name contains the namespace, which is a new one
+/// in each run, so that the tables of two runs could not be compared.
 const CLUSTER: &str = "Service cluster";
 
 pub(super) fn add(list: &mut List<'_>) {

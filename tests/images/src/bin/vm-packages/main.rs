@@ -203,7 +203,7 @@ fn unit(property: &str) -> Result<String, Failure> {
     Ok(text.trim().to_owned())
 }
 
-/// Starts the unit and checks what people see of it.
+/// Starts the unit and checks the node, the journal, the join command and `orlop status`.
 fn up() -> Result<(), Failure> {
     run("systemctl", &["enable", "--now", "orlop"])?;
     ensure(unit("ActiveState")? == "active", "the unit is not active")?;
