@@ -71,7 +71,7 @@ impl CniOptions {
     ///
     /// # Errors
     /// When the runtime refuses, or does not answer within two seconds.
-    pub async fn ask(&self, runtime: &dyn Runtime) -> Result<CniPaths, FoldersError> {
+    pub async fn resolve_paths(&self, runtime: &dyn Runtime) -> Result<CniPaths, FoldersError> {
         if self.bin_dir.is_some() && self.conf_dir.is_some() {
             return Ok(self.complete((None, None)));
         }
@@ -99,7 +99,7 @@ impl CniOptions {
     pub async fn find_paths(&self, runtime: Option<&dyn Runtime>) -> Vec<CniPaths> {
         let usual = self.complete((None, None));
         let mut all = match runtime {
-            Some(runtime) => self.ask(runtime).await.into_iter().collect(),
+            Some(runtime) => self.resolve_paths(runtime).await.into_iter().collect(),
             None => Vec::new(),
         };
         let bin_dirs = match &self.bin_dir {

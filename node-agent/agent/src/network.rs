@@ -275,7 +275,7 @@ impl PluginInstaller {
         if self.places.is_some() {
             return Ok(());
         }
-        match network.cni.ask(&network.runtime).await {
+        match network.cni.resolve_paths(&network.runtime).await {
             Ok(places) => {
                 cni::install(&places)?;
                 self.places = Some(places);
