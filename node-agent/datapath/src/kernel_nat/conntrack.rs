@@ -300,6 +300,22 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn an_entered_connection_is_open_in_both_directions_and_not_translated() {
+        let v4 = tcp(([10, 244, 1, 2], 4_000), ([10, 244, 3, 2], 8_080));
+        let [from, to] = ["fd00::1", "fd00::2"].map(|it| it.parse::<IpAddr>().unwrap().into());
+        let v6 = Tuple::new(from, Port::new(9), to, Port::new(53), Protocol::UDP);
+        for sent in [v4, v6] {
+            let message = untranslated(&sent, 120);
+            let entry = &message[GENERIC..];
+            let read = |kind| tuple(get(entry, kind).unwrap()).unwrap();
+            assert_eq!((read(ORIGINAL), read(REPLY)), (sent, sent.reversed()));
+            assert_eq!(number(entry, TIMEOUT), Some(120));
+            assert_eq!(parse(entry), None, "not taken over");
+            assert_eq!(get(entry, PROTOCOL_STATE).is_some(), sent == v4);
+        }
+    }
+
+    #[test]
     fn phases_follow_the_kernel_s_states() {
         for (status, state, expected) in [
             (DESTINATION_TRANSLATED, 1, Phase::Opening),
