@@ -9,6 +9,7 @@
 //! | [`join`] | how a member is added as a learner and promoted |
 //! | [`recover`] | how one member goes on alone after a majority is lost |
 //! | [`restore`] | how the first member of a new cluster is made from a snapshot |
+//! | [`wal`] | the log of a member that does not run: all of it counts as committed |
 //! | [`plan`] | decisions about the cluster, as pure functions |
 //! | [`upkeep`] | quota alarms and defragmentation, by the leader's server |
 //!
@@ -27,6 +28,7 @@ pub mod recover;
 pub mod restore;
 mod spawn;
 pub mod upkeep;
+pub mod wal;
 
 pub use admin::{Admin, Credentials};
 pub use error::Error;

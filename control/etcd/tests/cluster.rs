@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use control_etcd::plan::{Defragmentation, MemberView};
 use control_etcd::record::Launch;
-use control_etcd::{Admin, Credentials, Process, Record, join, process, recover, upkeep};
+use control_etcd::{Admin, Credentials, Process, Record, join, process, recover, upkeep, wal};
 use control_pki::EtcdPki;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -263,11 +263,7 @@ async fn a_member_that_is_killed_comes_back_and_a_foreign_client_learns_nothing(
     let admin = cluster.admin(&[&member]);
     healthy(&admin, 1).await;
     let id = process_of(&member.launch.folder).expect("it runs");
-    nix::sys::signal::kill(
-        nix::unistd::Pid::from_raw(id),
-        nix::sys::signal::Signal::SIGKILL,
-    )
-    .expect("killed");
+    kill(id);
     for _ in 0..200 {
         if process_of(&member.launch.folder).is_some_and(|now| now != id) {
             break;
@@ -290,6 +286,14 @@ async fn a_member_that_is_killed_comes_back_and_a_foreign_client_learns_nothing(
     assert!(stranger.members().await.is_err());
     member.process.stop().await;
     assert_eq!(process_of(&cluster.dir.path().join("one")), None);
+}
+
+fn kill(id: i32) {
+    nix::sys::signal::kill(
+        nix::unistd::Pid::from_raw(id),
+        nix::sys::signal::Signal::SIGKILL,
+    )
+    .expect("killed");
 }
 
 /// The process whose data is in that folder.
@@ -324,7 +328,9 @@ async fn one_member_of_three_goes_on_alone_and_gets_others_again() {
     let mut client = cluster.client(&first).await;
     client.put("key", "kept", None).await.expect("written");
     let (record, launch) = (first.record.clone(), first.launch.clone());
-    for member in [second, third, first] {
+    // It has the write in its log, but not yet that a majority has it.
+    kill(process_of(&launch.folder).expect("it runs"));
+    for member in [first, second, third] {
         member.process.stop().await;
     }
 
@@ -332,6 +338,11 @@ async fn one_member_of_three_goes_on_alone_and_gets_others_again() {
         .await
         .expect("it goes on");
     assert_eq!(healthy(&admin, 1).await.len(), 1);
+    let in_use = wal::commit_all(&launch.data());
+    assert!(
+        matches!(in_use, Err(control_etcd::Error::File { .. })),
+        "{in_use:?}"
+    );
     process.stop().await;
     record.save(&launch.folder).expect("saved");
     // As every start is.

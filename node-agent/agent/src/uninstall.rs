@@ -139,7 +139,12 @@ fn drain(
         "other components handle new connections"
     );
     let until = Instant::now() + patience;
+    let mut renewed = Instant::now();
     loop {
+        if renewed.elapsed() >= Retirement::RENEW_AFTER {
+            retirement.renew_ports();
+            renewed = Instant::now();
+        }
         let open = retirement.open_connections()?;
         let rest = until.saturating_duration_since(Instant::now());
         if open == 0 || rest.is_zero() {

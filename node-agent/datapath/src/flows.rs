@@ -56,7 +56,12 @@ impl Flows {
     ///
     /// [`Error::NotPinned`], [`Error::Map`].
     pub fn open(pin_dir: &Path) -> Result<Self, Error> {
-        let table = Table::open(&version_dir(pin_dir), maps::FLOWS)?;
+        Self::open_version(&version_dir(pin_dir))
+    }
+
+    /// Opens what is pinned in the directory of a version.
+    pub(crate) fn open_version(directory: &Path) -> Result<Self, Error> {
+        let table = Table::open(directory, maps::FLOWS)?;
         Ok(Self { table })
     }
 
@@ -89,6 +94,17 @@ impl Flows {
         Ok(entries.iter().filter(goes_on).count())
     }
 
+    /// What backends get of the connections that go on and that the programs translate.
+    pub(crate) fn sent(&self, timeouts: &Timeouts) -> Result<Vec<Tuple>, Error> {
+        let now = ticks_now();
+        let entries = self.table.entries()?;
+        let lives = lives(&entries);
+        let sent = entries
+            .iter()
+            .filter_map(|(key, entry)| open_flow(key, entry, &lives, timeouts, now));
+        Ok(sent.map(|flow| flow.to).collect())
+    }
+
     /// Forgets a connection: its next packet begins a new one, or is refused.
     ///
     /// # Errors
@@ -110,17 +126,26 @@ fn is_open_stream(
     timeouts: &Timeouts,
     now: u32,
 ) -> bool {
-    let Some(flow) = entry.flow.open(key) else {
-        return false;
-    };
     let stream = key.protocol == Protocol::TCP || key.protocol == Protocol::SCTP;
+    stream && open_flow(key, entry, lives, timeouts, now).is_some()
+}
+
+/// The flow of a client's direction of a connection that goes on and that the programs translate.
+fn open_flow(
+    key: &Tuple,
+    entry: &FlowEntry,
+    lives: &FxHashMap<&Tuple, Life>,
+    timeouts: &Timeouts,
+    now: u32,
+) -> Option<Flow> {
+    let flow = entry.flow.open(key)?;
     // The kernel goes on without the programs.
-    if !stream || flow.flags.contains(FlowFlags::REPLY) || flow.flags.contains(FlowFlags::KERNEL) {
-        return false;
+    if flow.flags.contains(FlowFlags::REPLY) || flow.flags.contains(FlowFlags::KERNEL) {
+        return None;
     }
     let life = whole_life(&flow, entry.life, lives);
     let ended = life.seen() & Life::RESET != 0 || life.seen() & Life::CLOSED == Life::CLOSED;
-    !ended && !is_over(timeouts, key.protocol, life, now)
+    (!ended && !is_over(timeouts, key.protocol, life, now)).then_some(flow)
 }
 
 /// When each entry was used, and what was seen.

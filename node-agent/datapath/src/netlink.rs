@@ -14,6 +14,7 @@ use rustix::net::{
 pub(crate) const REQUEST: u16 = 0x1;
 pub(crate) const ACK: u16 = 0x4;
 pub(crate) const DUMP: u16 = 0x300;
+pub(crate) const CREATE: u16 = 0x400;
 
 const HEADER: usize = 16;
 const ERROR: u16 = 2;

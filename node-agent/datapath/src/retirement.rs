@@ -9,6 +9,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ebpf_abi::{ChecksummedValue, Service, ServiceKey, Timeouts, maps};
 
@@ -16,6 +17,7 @@ use crate::configuration::Configuration;
 use crate::devices::Attachment;
 use crate::error::Error;
 use crate::flows::Flows;
+use crate::kernel_nat::KernelNat;
 use crate::pins::{self, version_dir};
 use crate::removal::remove_version;
 use crate::table::Table;
@@ -81,6 +83,10 @@ impl InstalledPins {
 // === impl Retirement ===
 
 impl Retirement {
+    /// How often [`renew_ports`](Self::renew_ports) is to be called: several times while a
+    /// reservation lasts, since a call may fail.
+    pub const RENEW_AFTER: Duration = Duration::from_secs(30);
+
     /// Locks what is pinned there; `None` if there is nothing.
     ///
     /// # Errors
@@ -97,7 +103,8 @@ impl Retirement {
     }
 
     /// Removes all services from the maps; returns how many entries there were.
-    /// From now on new connections are left to whoever else serves them.
+    /// From now on new connections are left to whoever else serves them, and the kernel gives
+    /// them no port that one of the programs' connections has ([`renew_ports`](Self::renew_ports)).
     ///
     /// # Errors
     ///
@@ -114,8 +121,31 @@ impl Retirement {
             .into_iter()
             .map(|(key, _)| key)
             .collect();
+        // Before the kernel serves anybody, and again for those who came meanwhile.
+        self.renew_ports();
         services.delete(&keys)?;
+        self.renew_ports();
         Ok(keys.len())
+    }
+
+    /// Keeps the kernel's translation away from the ports of connections that go on, for two
+    /// minutes from now. Failing, a new connection may get one of them, and no answers.
+    pub fn renew_ports(&self) {
+        match self.reserve_ports() {
+            Ok(connections) => tracing::debug!(connections, "reserved their ports in the kernel"),
+            Err(error) => tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "failed to keep the kernel's translation away from ports in use"
+            ),
+        }
+    }
+
+    fn reserve_ports(&self) -> Result<usize, Error> {
+        let directory = version_dir(&self.pin_dir);
+        if !directory.join(maps::FLOWS).exists() {
+            return Ok(0);
+        }
+        KernelNat::at(&self.pin_dir).reserve_ports(&timeouts(&directory)?)
     }
 
     /// Number of streams that the packet programs translate and that would end with
@@ -130,9 +160,7 @@ impl Retirement {
         if !directory.join(maps::FLOWS).exists() {
             return Ok(0);
         }
-        let config = Configuration::open(&directory)?.get()?;
-        let timeouts = config.map_or(Timeouts::DEFAULT, |config| config.timeouts);
-        Flows::open(&self.pin_dir)?.open_streams(&timeouts)
+        Flows::open(&self.pin_dir)?.open_streams(&timeouts(&directory)?)
     }
 
     /// Takes everything out of force and removes it.
@@ -147,4 +175,9 @@ impl Retirement {
         drop(self._lock);
         pins::remove_dir(&self.pin_dir)
     }
+}
+
+fn timeouts(directory: &Path) -> Result<Timeouts, Error> {
+    let config = Configuration::open(directory)?.get()?;
+    Ok(config.map_or(Timeouts::DEFAULT, |config| config.timeouts))
 }

@@ -25,6 +25,8 @@ const NODE: &str = "198.51.100.1";
 const CLIENT: &str = "198.51.100.9";
 const PODS: [&str; 2] = ["10.244.1.2", "10.244.3.2"];
 const CLUSTER_IP: &str = "10.96.0.7:80";
+/// Of the same backends, by kube-proxy's rules.
+const ANOTHER_CLUSTER_IP: &str = "10.96.0.8:80";
 const NODE_PORT: u16 = 30_007;
 
 /// What kube-proxy writes in one of its modes, and what removes exactly that.
@@ -53,7 +55,7 @@ fn write_nftables() {
         &["-f", "-"],
         "table ip kube-proxy {\n\
          chain services {\n\
-         ip daddr 10.96.0.7 tcp dport 80 goto endpoints\n\
+         ip daddr { 10.96.0.7, 10.96.0.8 } tcp dport 80 goto endpoints\n\
          fib daddr type local tcp dport 30007 meta mark set meta mark or 0x4000 goto endpoints\n\
          }\n\
          chain endpoints {\n\
@@ -350,6 +352,44 @@ fn the_port_of_a_client_that_we_served_is_kube_proxy_s_afterwards() {
         KernelNat::drop_anchor().expect("removed");
         retirement.finish().expect("finished");
     }
+}
+
+/// A client may ask two Services from one port. Once the last of kube-proxy's connections has
+/// ended the kernel tracks none; it does not know ours when kube-proxy comes back, and must not
+/// show the second one to the same backend as the same client.
+#[test]
+fn ports_of_connections_that_go_on_are_not_used_twice() {
+    let Some(mut world) = World::new(&MODES[0]) else {
+        return;
+    };
+    let engine = world.serve(true);
+    world.held.clear();
+    (MODES[0].remove)();
+    let ports = || 46_000..46_024;
+    let open = move |to: &str, kind| -> Vec<Held> {
+        let to = to.parse().expect("an address");
+        let open = |port| {
+            let stream = connect_from(port, to).expect(kind);
+            let held = Held { kind, stream };
+            assert!(held.lives(), "{kind} from the beginning");
+            held
+        };
+        ports().map(open).collect()
+    };
+    world.host.within_reach(false);
+    let ours = world.pods[0].run(move || open(CLUSTER_IP, "ours"));
+    write_nftables();
+    drop(engine);
+    let retirement = Retirement::begin(&world.host.pin_dir)
+        .expect("locked")
+        .expect("a datapath");
+    retirement.refuse_new_connections().expect("refused");
+    let theirs = world.pods[0].run(move || open(ANOTHER_CLUSTER_IP, "kube-proxy's"));
+    world.host.within_reach(true);
+    world.held.extend(ours);
+    world.held.extend(theirs);
+    assert_eq!(lost(&world.held), [""; 0]);
+    retirement.finish().expect("finished");
 }
 
 /// What this is for: without it, clients are lost in both steps.

@@ -151,10 +151,17 @@ impl Replacement {
             info!(services, "kube-proxy handles new connections");
         }
         let mut teller = TakeoverReporter::default();
+        let mut renewed = Instant::now();
         loop {
             if self.wanted() != ServiceProxyChoice::Restored {
                 info!("serving Services again");
                 return Ok(true);
+            }
+            if let Some(retirement) = &retirement
+                && renewed.elapsed() >= Retirement::RENEW_AFTER
+            {
+                retirement.renew_ports();
+                renewed = Instant::now();
             }
             let message = "kube-proxy serves Services; Orlop's programs serve the connections \
                            that they know until these end";

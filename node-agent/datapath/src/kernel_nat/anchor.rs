@@ -16,7 +16,7 @@ use rustix::net::netlink::NETFILTER;
 
 use super::attributes::{header, nest, put};
 use super::conntrack::{V4, V6};
-use crate::netlink::{ACK, Message, Socket};
+use crate::netlink::{ACK, CREATE, Message, Socket};
 
 /// The table's name.
 pub(crate) const TABLE: &str = "orlop-keeps-nat";
@@ -31,7 +31,6 @@ const NEW_CHAIN: u16 = SUBSYSTEM << 8 | 3;
 const NEW_RULE: u16 = SUBSYSTEM << 8 | 6;
 const BEGIN: u16 = 0x10;
 const END: u16 = 0x11;
-const CREATE: u16 = 0x400;
 const APPEND: u16 = 0x800;
 
 const TABLE_NAME: u16 = 1;

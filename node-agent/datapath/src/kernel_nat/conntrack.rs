@@ -7,10 +7,11 @@ use std::net::{IpAddr, SocketAddr};
 use ebpf_abi::{Address, Port, Protocol, Tuple};
 use rustix::net::netlink::NETFILTER;
 
-use super::attributes::{GENERIC, get, header, number, port};
-use crate::netlink::{DUMP, Socket};
+use super::attributes::{GENERIC, get, header, nest, number, port, put};
+use crate::netlink::{ACK, CREATE, DUMP, Socket};
 
-/// A request for entries: of subsystem 1, `IPCTNL_MSG_CT_GET`.
+/// Subsystem 1 (`NFNL_SUBSYS_CTNETLINK`) with `IPCTNL_MSG_CT_NEW`, and with `IPCTNL_MSG_CT_GET`.
+const NEW: u16 = 1 << 8;
 const GET: u16 = 1 << 8 | 1;
 
 pub(super) const V4: u8 = 2;
@@ -20,6 +21,7 @@ const ORIGINAL: u16 = 1;
 const REPLY: u16 = 2;
 const STATUS: u16 = 3;
 const PROTOCOL_STATE: u16 = 4;
+const TIMEOUT: u16 = 7;
 
 const TUPLE_ADDRESSES: u16 = 1;
 const TUPLE_PROTOCOL: u16 = 2;
@@ -33,9 +35,15 @@ const DESTINATION_PORT: u16 = 3;
 
 const STATE_TCP: u16 = 1;
 const TCP_STATE: u16 = 1;
+/// `TCP_CONNTRACK_ESTABLISHED`.
+const ESTABLISHED: u8 = 3;
 
 /// `IPS_SEEN_REPLY`.
 const SEEN_REPLY: u32 = 1 << 1;
+/// `IPS_ASSURED`.
+const ASSURED: u32 = 1 << 2;
+/// `IPS_CONFIRMED`.
+const CONFIRMED: u32 = 1 << 3;
 /// `IPS_DST_NAT`.
 const DESTINATION_TRANSLATED: u32 = 1 << 5;
 
@@ -118,6 +126,67 @@ pub(super) fn translated() -> io::Result<Vec<TranslatedConnection>> {
     Ok(all)
 }
 
+/// Enters connections that the kernel never sees, or renews their entries: each is assured and
+/// without translation, and ends after `seconds`.
+///
+/// # Errors
+///
+/// What the kernel says; one without connection tracking masquerades nothing.
+pub(super) fn enter(connections: &[Tuple], seconds: u32) -> io::Result<()> {
+    let mut socket = Socket::open(Some(NETFILTER))?;
+    for sent in connections {
+        let body = untranslated(sent, seconds);
+        match socket.request(NEW, ACK | CREATE, &body, |_| {}) {
+            Ok(()) => {}
+            // `EINVAL`: the subsystem is not in this kernel.
+            Err(error) if error.raw_os_error() == Some(22) => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn untranslated(sent: &Tuple, seconds: u32) -> Vec<u8> {
+    let is_v4 = IpAddr::from(sent.source).is_ipv4();
+    let mut message = header(if is_v4 { V4 } else { V6 }, 0);
+    put_tuple(&mut message, ORIGINAL, sent);
+    put_tuple(&mut message, REPLY, &sent.reversed());
+    let status = CONFIRMED | ASSURED | SEEN_REPLY;
+    put(&mut message, STATUS, &status.to_be_bytes());
+    if sent.protocol == Protocol::TCP {
+        nest(&mut message, PROTOCOL_STATE, |it| {
+            nest(it, STATE_TCP, |it| put(it, TCP_STATE, &[ESTABLISHED]));
+        });
+    }
+    put(&mut message, TIMEOUT, &seconds.to_be_bytes());
+    message
+}
+
+fn put_tuple(message: &mut Vec<u8>, kind: u16, tuple: &Tuple) {
+    nest(message, kind, |it| {
+        nest(it, TUPLE_ADDRESSES, |it| {
+            put_address(it, [SOURCE_V4, SOURCE_V6], tuple.source);
+            put_address(it, [DESTINATION_V4, DESTINATION_V6], tuple.destination);
+        });
+        nest(it, TUPLE_PROTOCOL, |it| {
+            put(it, NUMBER, &[tuple.protocol.0]);
+            put(it, SOURCE_PORT, &tuple.source_port.get().to_be_bytes());
+            put(
+                it,
+                DESTINATION_PORT,
+                &tuple.destination_port.get().to_be_bytes(),
+            );
+        });
+    });
+}
+
+fn put_address(message: &mut Vec<u8>, [v4, v6]: [u16; 2], address: Address) {
+    match address.into() {
+        IpAddr::V4(address) => put(message, v4, &address.octets()),
+        IpAddr::V6(address) => put(message, v6, &address.octets()),
+    }
+}
+
 /// Reads an entry; `None` for one whose destination is not translated, or whose protocol
 /// Services do not have.
 fn parse(entry: &[u8]) -> Option<TranslatedConnection> {
@@ -173,29 +242,28 @@ fn tuple(attributes: &[u8]) -> Option<Tuple> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::attributes::{nest, put};
     use super::*;
 
-    fn put_tuple(message: &mut Vec<u8>, kind: u16, from: ([u8; 4], u16), to: ([u8; 4], u16)) {
-        nest(message, kind, |it| {
-            nest(it, TUPLE_ADDRESSES, |it| {
-                put(it, SOURCE_V4, &from.0);
-                put(it, DESTINATION_V4, &to.0);
-            });
-            nest(it, TUPLE_PROTOCOL, |it| {
-                put(it, NUMBER, &[6]);
-                put(it, SOURCE_PORT, &from.1.to_be_bytes());
-                put(it, DESTINATION_PORT, &to.1.to_be_bytes());
-            });
-        });
+    fn tcp(from: ([u8; 4], u16), to: ([u8; 4], u16)) -> Tuple {
+        Tuple::new(
+            Address::v4(from.0),
+            Port::new(from.1),
+            Address::v4(to.0),
+            Port::new(to.1),
+            Protocol::TCP,
+        )
     }
 
     /// A client outside, a node port, a pod that sees the node.
     pub(in super::super) fn entry(status: u32, state: u8) -> Vec<u8> {
         let mut message = Vec::new();
         let (client, node, pod) = ([198, 51, 100, 9], [198, 51, 100, 1], [10, 244, 1, 2]);
-        put_tuple(&mut message, ORIGINAL, (client, 4_000), (node, 30_080));
-        put_tuple(&mut message, REPLY, (pod, 8_080), (node, 5_000));
+        let (asked, back) = (
+            tcp((client, 4_000), (node, 30_080)),
+            tcp((pod, 8_080), (node, 5_000)),
+        );
+        put_tuple(&mut message, ORIGINAL, &asked);
+        put_tuple(&mut message, REPLY, &back);
         put(&mut message, STATUS, &status.to_be_bytes());
         nest(&mut message, PROTOCOL_STATE, |it| {
             nest(it, STATE_TCP, |it| put(it, TCP_STATE, &[state]));
@@ -228,6 +296,22 @@ pub(super) mod tests {
             if let Some(it) = parse(&whole[..length]) {
                 assert_eq!(it.client().port(), 4_000, "{length}");
             }
+        }
+    }
+
+    #[test]
+    fn an_entered_connection_is_open_in_both_directions_and_not_translated() {
+        let v4 = tcp(([10, 244, 1, 2], 4_000), ([10, 244, 3, 2], 8_080));
+        let [from, to] = ["fd00::1", "fd00::2"].map(|it| it.parse::<IpAddr>().unwrap().into());
+        let v6 = Tuple::new(from, Port::new(9), to, Port::new(53), Protocol::UDP);
+        for sent in [v4, v6] {
+            let message = untranslated(&sent, 120);
+            let entry = &message[GENERIC..];
+            let read = |kind| tuple(get(entry, kind).unwrap()).unwrap();
+            assert_eq!((read(ORIGINAL), read(REPLY)), (sent, sent.reversed()));
+            assert_eq!(number(entry, TIMEOUT), Some(120));
+            assert_eq!(parse(entry), None, "not taken over");
+            assert_eq!(get(entry, PROTOCOL_STATE).is_some(), sent == v4);
         }
     }
 

@@ -11,6 +11,12 @@
 //! 2. [`KernelNat::keep`] adds an [`anchor`], so that the kernel goes on translating once
 //!    kube-proxy's rules are gone.
 //! 3. [`KernelNat::release`] removes the anchor after the last of them.
+//!
+//! On the way back it is the other way round: connections that the programs translate stay
+//! with them, and the kernel never sees these. It must not show a backend two clients under one
+//! address and port: one that it masquerades, or one that asks another Service from the port
+//! with which it asked ours. [`KernelNat::reserve_ports`] enters them in its connection
+//! tracking; it chooses another port where one is taken there.
 
 mod anchor;
 mod attributes;
@@ -18,18 +24,22 @@ mod conntrack;
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ebpf_abi::{
     ChecksummedValue, Flow, FlowEntry, FlowFlags, FlowLogKey, FlowPorts, Life, Scope, Service,
-    ServiceKey, Tuple, maps,
+    ServiceKey, Timeouts, Tuple, maps,
 };
 
 use crate::error::Error;
-use crate::flows::ticks_now;
+use crate::flows::{Flows, ticks_now};
 use crate::pins::version_dir;
 use crate::table::Table;
 
 pub use conntrack::{Phase, TranslatedConnection};
+
+/// How long the kernel leaves the ports of the programs' connections alone, unless they are reserved again.
+pub(crate) const RESERVED_FOR: Duration = Duration::from_mins(2);
 
 /// What the kernel translates in this network namespace, and what packet programs know of
 /// that.
@@ -156,6 +166,19 @@ impl KernelNat {
     /// [`Error::KernelNat`].
     pub fn drop_anchor() -> Result<(), Error> {
         anchor::remove().map_err(failed("stop keeping"))
+    }
+
+    /// Keeps the kernel from using the ports with which the programs' connections reach backends:
+    /// enters them in its connection tracking for [`RESERVED_FOR`]. Returns how many there are.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::KernelNat`], [`Error::Map`], [`Error::NotPinned`].
+    pub(crate) fn reserve_ports(&self, timeouts: &Timeouts) -> Result<usize, Error> {
+        let sent = Flows::open_version(&self.directory)?.sent(timeouts)?;
+        let seconds = u32::try_from(RESERVED_FOR.as_secs()).unwrap_or(u32::MAX);
+        conntrack::enter(&sent, seconds).map_err(failed("reserve ports in"))?;
+        Ok(sent.len())
     }
 
     /// Has programs look for flows at the ports of these. Whole elements are given up:
