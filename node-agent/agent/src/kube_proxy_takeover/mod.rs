@@ -144,6 +144,7 @@ impl Replacement {
     /// [`Error::Datapath`].
     pub async fn stand_aside(&self, shutdown: &CancellationToken) -> Result<bool, Error> {
         let retirement = Retirement::begin(&self.pin_dir).map_err(Error::Datapath)?;
+        let retirement = retirement.map(Arc::new);
         if let Some(retirement) = &retirement {
             let services = retirement
                 .refuse_new_connections()
@@ -160,7 +161,9 @@ impl Replacement {
             if let Some(retirement) = &retirement
                 && renewed.elapsed() >= Retirement::RENEW_AFTER
             {
-                retirement.renew_ports();
+                // A request to the kernel for each connection.
+                let retirement = Arc::clone(retirement);
+                let _ = tokio::task::spawn_blocking(move || retirement.renew_ports()).await;
                 renewed = Instant::now();
             }
             let message = "kube-proxy serves Services; Orlop's programs serve the connections \
