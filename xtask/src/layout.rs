@@ -17,7 +17,7 @@
 //! The order knows functions by what outlives versions ([`names`]), and the instances of a
 //! generic function by their size besides. A function that is not found any more, or is not
 //! in the order yet, lies where it would without: nothing but memory and time depends on it.
-//! A crate that is split changes them. So it is traced anew now and then, and never has to be.
+//! Splitting or renaming a crate renames its functions; the order is best traced anew afterwards.
 
 mod link;
 mod names;

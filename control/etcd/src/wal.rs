@@ -1,17 +1,17 @@
-//! The write-ahead log of a member that does not run: what is in it counts as committed.
+//! Marks everything in the write-ahead log of a stopped member as committed.
 //!
-//! A member writes an entry durably before it is acknowledged, but it learns afterwards that a
-//! majority has it, and keeps that knowledge in memory until its next durable write. With
-//! `--force-new-cluster`, etcd drops what the log does not call committed: the last acknowledged
-//! writes of a member that was killed. After the loss of a majority nobody can tell them from
-//! writes that were never acknowledged. Their clients were told that the fate is unknown, so all of them
-//! may stay.
+//! A member makes an entry durable before it is acknowledged. That a majority has the entry it learns
+//! later, and keeps in memory until its next durable write. With `--force-new-cluster`, etcd drops
+//! what the log does not mark as committed, and so the last acknowledged writes of a member that was
+//! killed. Without a majority nobody can tell them from writes that were never acknowledged. Keeping
+//! those, too, breaks no promise: their clients got an error that leaves open what became of them.
 //!
 //! The format is that of etcd's package `server/storage/wal`, the same in 3.4 to 3.7: frames of a length
 //! in 8 bytes and a `walpb.Record`, padded to 8 bytes, whose CRC-32C continues that of the frame before.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
@@ -28,6 +28,8 @@ const CRC: i64 = 4;
 
 /// Bytes of a frame's length.
 const HEADER: usize = 8;
+/// Bytes that a disk writes at once.
+const SECTOR: usize = 512;
 
 /// `walpb.Record`.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -70,12 +72,12 @@ struct Segment {
     /// The last entry; a later one of a lower index replaces those from there on.
     last: Option<EntryPosition>,
     state: Option<HardState>,
-    /// Whether something stands behind the whole records: a write that was cut off.
+    /// Whether a write after the whole records was cut off.
     is_torn: bool,
 }
 
-/// Calls all entries in the log of the member with the folder `data` committed. Returns how many the
-/// log did not call so before.
+/// Marks all entries in the log of the member with the folder `data` as committed. Returns how many
+/// were not marked before.
 ///
 /// # Errors
 /// [`Error::File`] if the log cannot be read or written, is in use, or is damaged.
@@ -103,6 +105,12 @@ pub fn commit_all(data: &Path) -> Result<u64, Error> {
     let Some((added, state)) = advanced(segment.state.unwrap_or_default(), segment.last) else {
         return Ok(0);
     };
+    if segment.is_torn {
+        // As etcd does before it repairs a log.
+        let mut copy = newest.clone().into_os_string();
+        copy.push(".broken");
+        fs::copy(&newest, copy).map_err(failed(&newest))?;
+    }
     append(&file, &segment, state).map_err(failed(&newest))?;
     Ok(added)
 }
@@ -136,39 +144,68 @@ fn lock(file: &File) -> io::Result<()> {
 
 fn read_segment(path: &Path) -> io::Result<Segment> {
     parse(&fs::read(path)?)
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a checksum is wrong"))
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a record is damaged"))
 }
 
 /// Returns what a segment holds, or nothing if a record in it is damaged.
 fn parse(bytes: &[u8]) -> Option<Segment> {
     let mut segment = Segment::default();
-    while let Some((record, end)) = frame(bytes, segment.length) {
+    while let Some(frame) = frame(bytes, segment.length) {
+        let body = bytes.get(frame.body.clone());
+        let Some(body) = body.filter(|_| frame.next <= bytes.len()) else {
+            segment.is_torn = true;
+            break;
+        };
+        let read = WalRecord::decode(body).ok();
+        let read = read.and_then(|record| Some((checksum(segment.crc, &record)?, record)));
+        let Some((crc, record)) = read else {
+            segment.is_torn = is_torn(body, frame.body.start);
+            if segment.is_torn {
+                break;
+            }
+            return None;
+        };
         let data = record.data.unwrap_or_default();
-        if record.kind == CRC {
-            // The checksum of the segment before, which the first record continues.
-            if segment.crc != 0 && segment.crc != record.crc {
-                return None;
-            }
-            segment.crc = record.crc;
-        } else {
-            segment.crc = crc32c::crc32c_append(segment.crc, &data);
-            if segment.crc != record.crc {
-                return None;
-            }
-        }
         match record.kind {
             ENTRY => segment.last = Some(EntryPosition::decode(&*data).ok()?),
             STATE => segment.state = Some(HardState::decode(&*data).ok()?),
             _ => {}
         }
-        segment.length = end;
+        segment.crc = crc;
+        segment.length = frame.next;
     }
-    segment.is_torn = bytes[segment.length..].iter().any(|byte| *byte != 0);
     Some(segment)
 }
 
-/// Returns the record at an offset, and where the next one begins.
-fn frame(bytes: &[u8], at: usize) -> Option<(WalRecord, usize)> {
+/// Returns the checksum up to this record, if the record has the same.
+fn checksum(before: u32, record: &WalRecord) -> Option<u32> {
+    let crc = match record.kind {
+        // The first record repeats the checksum of the segment before.
+        CRC if before == 0 => record.crc,
+        CRC => before,
+        _ => crc32c::crc32c_append(before, record.data.as_deref().unwrap_or_default()),
+    };
+    (crc == record.crc).then_some(crc)
+}
+
+/// Whether a record at this offset was written in part: disks write whole sectors, and what etcd
+/// allocates ahead is zeros.
+fn is_torn(body: &[u8], offset: usize) -> bool {
+    let first = (SECTOR - offset % SECTOR).min(body.len());
+    let (first, rest) = body.split_at(first);
+    std::iter::once(first)
+        .chain(rest.chunks(SECTOR))
+        .any(|part| part.iter().all(|byte| *byte == 0))
+}
+
+/// Where a record lies.
+struct Frame {
+    body: Range<usize>,
+    next: usize,
+}
+
+/// Returns the place of the record at an offset; none behind the last one.
+fn frame(bytes: &[u8], at: usize) -> Option<Frame> {
     let start = at.checked_add(HEADER)?;
     let header = u64::from_le_bytes(bytes.get(at..start)?.try_into().ok()?);
     let length = usize::try_from(header & (u64::MAX >> 8)).ok()?;
@@ -182,8 +219,10 @@ fn frame(bytes: &[u8], at: usize) -> Option<(WalRecord, usize)> {
     };
     let end = start.checked_add(length)?;
     let next = end.checked_add(usize::try_from(padding).ok()?)?;
-    let record = WalRecord::decode(bytes.get(start..end)?).ok()?;
-    (next <= bytes.len()).then_some((record, next))
+    Some(Frame {
+        body: start..end,
+        next,
+    })
 }
 
 /// Returns how many entries become committed and the state that says so, if any does.
@@ -311,5 +350,25 @@ mod tests {
         let commit = bytes.iter().rposition(|byte| *byte == 10);
         bytes[commit.expect("the last byte of the state")] ^= 1;
         assert_eq!(parse(&bytes), None);
+        // Nor is what follows a damaged record cut off.
+        let mut bytes = state_frame(0, STATE_BEFORE);
+        bytes[HEADER] = 0xff;
+        assert_eq!(parse(&bytes), None);
+    }
+
+    #[test]
+    fn a_record_without_its_last_sector_is_torn() {
+        let record = WalRecord {
+            kind: ENTRY,
+            crc: 1,
+            data: Some(vec![7; 2 * SECTOR]),
+        };
+        let body = record.encode_to_vec();
+        let mut bytes = (body.len() as u64).to_le_bytes().to_vec();
+        bytes.extend_from_slice(&body);
+        assert_eq!(parse(&bytes), None, "a wrong checksum");
+        bytes[2 * SECTOR..].fill(0);
+        let segment = parse(&bytes).expect("torn");
+        assert_eq!((segment.length, segment.is_torn), (0, true));
     }
 }

@@ -25,7 +25,7 @@ const NODE: &str = "198.51.100.1";
 const CLIENT: &str = "198.51.100.9";
 const PODS: [&str; 2] = ["10.244.1.2", "10.244.3.2"];
 const CLUSTER_IP: &str = "10.96.0.7:80";
-/// Of the same backends, by kube-proxy's rules.
+/// A second Service with the same backends, which only kube-proxy's rules know.
 const ANOTHER_CLUSTER_IP: &str = "10.96.0.8:80";
 const NODE_PORT: u16 = 30_007;
 

@@ -35,6 +35,11 @@ const DESTINATION_PORT: u16 = 3;
 
 const STATE_TCP: u16 = 1;
 const TCP_STATE: u16 = 1;
+/// Flags and the mask of those that are set (`struct nf_ct_tcp_flags`).
+const TCP_FLAGS_ORIGINAL: u16 = 4;
+const TCP_FLAGS_REPLY: u16 = 5;
+/// `IP_CT_TCP_FLAG_BE_LIBERAL`.
+const BE_LIBERAL: u8 = 0x08;
 /// `TCP_CONNTRACK_ESTABLISHED`.
 const ESTABLISHED: u8 = 3;
 
@@ -155,7 +160,12 @@ fn untranslated(sent: &Tuple, seconds: u32) -> Vec<u8> {
     put(&mut message, STATUS, &status.to_be_bytes());
     if sent.protocol == Protocol::TCP {
         nest(&mut message, PROTOCOL_STATE, |it| {
-            nest(it, STATE_TCP, |it| put(it, TCP_STATE, &[ESTABLISHED]));
+            nest(it, STATE_TCP, |it| {
+                put(it, TCP_STATE, &[ESTABLISHED]);
+                // Packets that the kernel sees after all are not invalid: it knows no window.
+                put(it, TCP_FLAGS_ORIGINAL, &[BE_LIBERAL, BE_LIBERAL]);
+                put(it, TCP_FLAGS_REPLY, &[BE_LIBERAL, BE_LIBERAL]);
+            });
         });
     }
     put(&mut message, TIMEOUT, &seconds.to_be_bytes());
