@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 
 /// The annotation that keeps the DaemonSet's original affinity.
 pub const ORIGINAL: &str = "orlop.dev/kube-proxy-affinity";
+/// The annotation that keeps the DaemonSet's original update strategy.
+pub const ORIGINAL_STRATEGY: &str = "orlop.dev/kube-proxy-update-strategy";
 
 /// The state of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,11 +24,11 @@ pub struct NodeState {
 /// Something to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// Have the DaemonSet leave out nodes that are labelled so.
+    /// Have the DaemonSet leave out nodes that are labelled so, and leave its pods on the others.
     ExemptNodes,
     /// Label a node and wait until its agent reports this.
     Move(String, ServiceProxyChoice),
-    /// Give the DaemonSet its own affinity back.
+    /// Give the DaemonSet its own affinity and update strategy back.
     RestoreDaemonSet,
 }
 
@@ -143,20 +145,14 @@ pub fn migrate(chosen: &[NodeState], daemon_set: Option<&Value>) -> Result<Vec<T
         .filter(|it| !matches!(it.progress(to), MigrationProgress::Done(_)) || it.wanted != to)
         .map(|it| Task::Move(it.name.clone(), to))
         .collect();
-    let Some(_) = daemon_set.filter(|it| !left.is_empty() && !is_exempting(it)) else {
-        return Ok(left);
-    };
-    // Changing it restarts kube-proxy's pods, which is harmless where Orlop serves.
-    let beside = chosen
-        .iter()
-        .filter(|it| it.wanted == ServiceProxyChoice::Restored)
-        .map(|it| Task::Move(it.name.clone(), ServiceProxyChoice::Beside));
-    Ok(beside.chain([Task::ExemptNodes]).chain(left).collect())
+    let exempt = daemon_set.filter(|it| !left.is_empty() && !is_exempting(it));
+    let exempt = exempt.map(|_| Task::ExemptNodes);
+    Ok(exempt.into_iter().chain(left).collect())
 }
 
 /// Plans the way back. `nodes` are all nodes, of which the `chosen` go back. The
-/// DaemonSet comes first: changing it restarts kube-proxy's pods, which is harmless while
-/// Orlop serves.
+/// DaemonSet comes first, so that kube-proxy's pods start while Orlop serves. Pods that were
+/// started while nodes were left out are restarted by it, the others are its own again.
 pub fn undo(nodes: &[NodeState], chosen: &[NodeState], daemon_set: Option<&Value>) -> Vec<Task> {
     let back: Vec<&str> = chosen
         .iter()
@@ -184,6 +180,9 @@ fn is_exempting(daemon_set: &Value) -> bool {
 /// Returns the patch (RFC 7386) that removes kube-proxy's pods from `replaced` nodes.
 /// Each term of its own affinity gets the condition, since a node has to match one of
 /// them.
+///
+/// The pods of other nodes stay as they are. kube-proxy 1.36 in mode nftables refuses new
+/// connections for about a second when it restarts, and Orlop need not serve on those nodes.
 pub fn exempting(daemon_set: &Value) -> Value {
     let own = &daemon_set["spec"]["template"]["spec"]["affinity"];
     let condition = json!({"key": LABEL, "operator": "NotIn", "values": ["replaced"]});
@@ -215,32 +214,54 @@ pub fn exempting(daemon_set: &Value) -> Value {
         })
         .collect();
     affinity["nodeAffinity"][required]["nodeSelectorTerms"] = Value::from(terms);
+    let strategy = &daemon_set["spec"]["updateStrategy"];
     json!({
-        "metadata": {"annotations": {ORIGINAL: own.to_string()}},
-        "spec": {"template": {"spec": {"affinity": affinity}}},
+        "metadata": {"annotations": {
+            ORIGINAL: own.to_string(),
+            ORIGINAL_STRATEGY: strategy.to_string(),
+        }},
+        "spec": {
+            "updateStrategy": {"type": "OnDelete", "rollingUpdate": null},
+            "template": {"spec": {"affinity": affinity}},
+        },
     })
 }
 
-/// The patch (RFC 6902) that gives the DaemonSet back what [`exempting`] changed.
+/// Returns the patch (RFC 6902) that gives the DaemonSet back what [`exempting`] changed.
 pub fn restoring(daemon_set: &Value) -> Option<Value> {
-    let annotations = daemon_set["metadata"]["annotations"].as_object()?;
-    let own: Value = serde_json::from_str(annotations.get(ORIGINAL)?.as_str()?).ok()?;
-    let affinity = "/spec/template/spec/affinity";
-    let path = format!("/metadata/annotations/{}", ORIGINAL.replace('/', "~1"));
-    let back = if own.is_null() {
-        json!({"op": "remove", "path": affinity})
-    } else {
-        json!({"op": "replace", "path": affinity, "value": own})
+    let recorded = |annotation: &str| -> Option<Value> {
+        let annotations = &daemon_set["metadata"]["annotations"];
+        serde_json::from_str(annotations[annotation].as_str()?).ok()
     };
-    Some(json!([{"op": "remove", "path": path}, back]))
+    let forget = |annotation: &str| {
+        let path = format!("/metadata/annotations/{}", annotation.replace('/', "~1"));
+        json!({"op": "remove", "path": path})
+    };
+    let back = |path: &str, own: Value| {
+        if own.is_null() {
+            json!({"op": "remove", "path": path})
+        } else {
+            json!({"op": "replace", "path": path, "value": own})
+        }
+    };
+    let mut patch = vec![
+        back("/spec/template/spec/affinity", recorded(ORIGINAL)?),
+        forget(ORIGINAL),
+    ];
+    // Releases before this one left the strategy alone.
+    if let Some(strategy) = recorded(ORIGINAL_STRATEGY) {
+        patch.push(back("/spec/updateStrategy", strategy));
+        patch.push(forget(ORIGINAL_STRATEGY));
+    }
+    Some(Value::from(patch))
 }
 
 /// Describes the tasks for people.
 pub fn describe(tasks: &[Task], daemon_set: &str) -> BTreeMap<usize, String> {
     let words = |task: &Task| match task {
         Task::ExemptNodes => format!(
-            "DaemonSet {daemon_set}: leave out nodes with the label {LABEL}=replaced (its pods are \
-             replaced one by one)"
+            "DaemonSet {daemon_set}: leave out nodes with the label {LABEL}=replaced; its pods on \
+             other nodes are not restarted"
         ),
         Task::Move(node, ServiceProxyChoice::Replaced) => format!(
             "node {node}: label {LABEL}=replaced; kube-proxy ends there, and the agent removes its \
@@ -253,7 +274,9 @@ pub fn describe(tasks: &[Task], daemon_set: &str) -> BTreeMap<usize, String> {
             "node {node}: label {LABEL}=restored; kube-proxy starts there, and gets new connections \
              once it has written its rules"
         ),
-        Task::RestoreDaemonSet => format!("DaemonSet {daemon_set}: its own affinity again"),
+        Task::RestoreDaemonSet => {
+            format!("DaemonSet {daemon_set}: its own affinity and update strategy again")
+        }
     };
     tasks.iter().map(words).enumerate().collect()
 }
@@ -287,8 +310,11 @@ mod tests {
     }
 
     fn daemon_set(affinity: &Value) -> Value {
-        let mut it =
-            json!({"metadata": {"name": "kube-proxy"}, "spec": {"template": {"spec": {}}}});
+        let rolling = json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}});
+        let mut it = json!({
+            "metadata": {"name": "kube-proxy"},
+            "spec": {"template": {"spec": {}}, "updateStrategy": rolling},
+        });
         if !affinity.is_null() {
             it["spec"]["template"]["spec"]["affinity"] = affinity.clone();
         }
@@ -308,6 +334,8 @@ mod tests {
             for (key, value) in fields {
                 merge(&mut into[key], value);
             }
+            let all = into.as_object_mut().expect("an object");
+            all.retain(|key, _| fields.get(key) != Some(&Value::Null));
         }
         let mut object = object.clone();
         merge(&mut object, patch);
@@ -327,30 +355,26 @@ mod tests {
         assert_eq!(migrate(&nodes[..1], Some(&again)).unwrap(), [to("a")]);
     }
 
+    /// kube-proxy serves the nodes that went back, chosen or not, until they move themselves.
     #[test]
-    fn orlop_serves_again_before_the_daemon_set_is_changed_again() {
-        let restored = node(
-            "a",
-            ServiceProxyChoice::Restored,
-            Some(TakeoverReason::Restored),
-        );
-        let nodes = [restored, beside("b")];
-        let to = |name: &str, wanted| Task::Move(name.to_owned(), wanted);
+    fn nodes_that_went_back_stay_with_kube_proxy_until_their_turn() {
+        let restored = |name| {
+            let reported = Some(TakeoverReason::Restored);
+            node(name, ServiceProxyChoice::Restored, reported)
+        };
+        let nodes = [restored("a"), restored("b")];
+        let to = |name: &str| Task::Move(name.to_owned(), ServiceProxyChoice::Replaced);
         let set = daemon_set(&Value::Null);
-        let moves = [
-            to("a", ServiceProxyChoice::Replaced),
-            to("b", ServiceProxyChoice::Replaced),
-        ];
-        let [first, second] = moves.clone();
-        let expected = [
-            to("a", ServiceProxyChoice::Beside),
-            Task::ExemptNodes,
-            first,
-            second,
-        ];
-        assert_eq!(migrate(&nodes, Some(&set)).unwrap(), expected);
+        let tasks = migrate(&nodes[1..], Some(&set)).unwrap();
+        assert_eq!(tasks, [Task::ExemptNodes, to("b")]);
         let changed = patched(&set, &exempting(&set));
-        assert_eq!(migrate(&nodes, Some(&changed)).unwrap(), moves);
+        let strategy = &changed["spec"]["updateStrategy"];
+        assert_eq!(
+            (&strategy["type"], &strategy["rollingUpdate"]),
+            (&json!("OnDelete"), &Value::Null),
+            "no pod of another node is restarted"
+        );
+        assert_eq!(migrate(&nodes, Some(&changed)).unwrap(), [to("a"), to("b")]);
     }
 
     #[test]
@@ -416,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn the_daemon_set_gets_exactly_its_own_affinity_back() {
+    fn the_daemon_set_gets_exactly_back_what_was_changed() {
         let required = "requiredDuringSchedulingIgnoredDuringExecution";
         let linux = json!({"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]});
         let terms = json!([{"matchExpressions": [linux]}, {"matchFields": []}]);
@@ -434,19 +458,34 @@ mod tests {
                     (&json!(LABEL), &json!("NotIn"))
                 );
             }
-            let back = restoring(&changed).unwrap();
-            let last = &back[1];
-            if own.is_null() {
-                assert_eq!(last["op"], "remove");
-            } else {
-                assert_eq!(last["value"], own);
+            let mut affinity = json!({"op": "remove", "path": "/spec/template/spec/affinity"});
+            if own.is_object() {
+                affinity["op"] = "replace".into();
+                affinity["value"] = own;
             }
+            let strategy = &before["spec"]["updateStrategy"];
+            let recorded = "/metadata/annotations/orlop.dev~1kube-proxy";
             assert_eq!(
-                back[0]["path"],
-                "/metadata/annotations/orlop.dev~1kube-proxy-affinity"
+                restoring(&changed),
+                Some(json!([
+                    affinity,
+                    {"op": "remove", "path": format!("{recorded}-affinity")},
+                    {"op": "replace", "path": "/spec/updateStrategy", "value": strategy},
+                    {"op": "remove", "path": format!("{recorded}-update-strategy")},
+                ]))
             );
         }
         assert_eq!(restoring(&daemon_set(&Value::Null)), None);
+    }
+
+    #[test]
+    fn a_daemon_set_whose_strategy_was_not_recorded_keeps_it() {
+        let before = daemon_set(&Value::Null);
+        let mut patch = exempting(&before);
+        let annotations = patch["metadata"]["annotations"].as_object_mut().unwrap();
+        annotations.remove(ORIGINAL_STRATEGY);
+        let back = restoring(&patched(&before, &patch)).unwrap();
+        assert!(!back.to_string().contains("updateStrategy"), "{back}");
     }
 
     #[test]

@@ -219,9 +219,10 @@ fn there_and_back(cluster: &Cluster, target: &Target, mode: &str) -> Result<(), 
 /// step.
 fn page(cluster: &Cluster, target: &Target, mode: &str) -> Result<(), Failure> {
     let own = daemon_set(cluster)?;
-    let healthy = connectivity(cluster, "")?;
     let mut old = Keepers::start(cluster, target, "kube-proxy")?;
+    // kube-proxy in mode nftables keeps chains of Services that are deleted for a while.
     let before = settled_snapshots(cluster)?;
+    let healthy = connectivity(cluster, "")?;
 
     let begun = Instant::now();
     install(cluster)?;
