@@ -1,7 +1,8 @@
 //! How far the server is from its end.
 
-use std::sync::Arc;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use tokio_util::sync::CancellationToken;
 
@@ -13,6 +14,8 @@ pub struct Lifecycle {
     stopping: CancellationToken,
     draining: CancellationToken,
     drained: CancellationToken,
+    withdrawn: CancellationToken,
+    withdrawn_address: OnceLock<IpAddr>,
     refuses: AtomicBool,
     open: Arc<AtomicUsize>,
 }
@@ -68,6 +71,23 @@ impl Lifecycle {
     #[must_use]
     pub fn drained(&self) -> &CancellationToken {
         &self.drained
+    }
+
+    /// An address at which clients reached this server is another server's from now on: no packet
+    /// of a connection to it arrives here any more.
+    pub fn withdraw(&self, address: IpAddr) {
+        if self.withdrawn_address.set(address).is_ok() {
+            self.withdrawn.cancel();
+        }
+    }
+
+    /// Completes once the server's address `local` is withdrawn; never for another one.
+    pub(crate) async fn withdrawn(&self, local: Option<IpAddr>) {
+        self.withdrawn.cancelled().await;
+        let withdrawn = self.withdrawn_address.get().copied();
+        if local.map(|it| it.to_canonical()) != withdrawn {
+            std::future::pending::<()>().await;
+        }
     }
 
     /// A request begins.

@@ -5,7 +5,7 @@ mod inline_executor;
 mod system_runtime;
 
 use std::future::poll_fn;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,7 +48,8 @@ const STREAMS: u32 = 1000;
 pub type Tls = Arc<ArcSwap<rustls::ServerConfig>>;
 
 /// Accepts connections until `shutdown`; then closes idle connections, lets
-/// open requests finish for at most `grace`, and returns. The cluster's own
+/// open requests finish for at most `grace`, and returns. Connections to an
+/// address that is withdrawn end at once. The cluster's own
 /// connections are served in the runtime `system`, if there is one.
 pub(crate) async fn serve(
     listener: TcpListener,
@@ -77,12 +78,15 @@ pub(crate) async fn serve(
             }
         };
         let acceptor = TlsAcceptor::from(tls.load_full());
+        let local = stream.local_addr().ok().map(|it| it.ip());
+        let cut = cut_off(kill.clone(), chain.clone(), local);
         let greeting = greet(stream, address, acceptor, chain.clone(), shutdown.clone());
         let system = system.and_then(SystemRuntime::handle).cloned();
-        let (kill, tracker) = (kill.clone(), connections.clone());
+        let tracker = connections.clone();
         connections.spawn(async move {
+            let mut cut = Box::pin(cut);
             let greeted = tokio::select! {
-                () = kill.cancelled() => return,
+                () = &mut cut => return,
                 greeted = greeting => greeted,
             };
             let Some(mut greeted) = greeted else { return };
@@ -91,7 +95,7 @@ pub(crate) async fn serve(
             {
                 match greeted.rehome(&system) {
                     Ok(()) => {
-                        tracker.spawn_on(until_killed(kill, greeted.converse()), &system);
+                        tracker.spawn_on(until(cut, greeted.converse()), &system);
                         return;
                     }
                     Err(error) => {
@@ -99,7 +103,7 @@ pub(crate) async fn serve(
                     }
                 }
             }
-            until_killed(kill, greeted.converse()).await;
+            until(cut, greeted.converse()).await;
         });
     }
     drop(listener);
@@ -120,9 +124,17 @@ fn has_path<B>(request: &hyper::Request<B>) -> bool {
     request.method() == hyper::Method::CONNECT || !request.uri().path().is_empty()
 }
 
-async fn until_killed(kill: CancellationToken, work: impl Future<Output = ()>) {
+/// Completes when a connection to the server's address `local` is to end, whatever it does.
+async fn cut_off(kill: CancellationToken, chain: Chain, local: Option<IpAddr>) {
     tokio::select! {
         () = kill.cancelled() => {}
+        () = chain.api().lifecycle.withdrawn(local) => {}
+    }
+}
+
+async fn until(end: impl Future<Output = ()>, work: impl Future<Output = ()>) {
+    tokio::select! {
+        () = end => {}
         () = work => {}
     }
 }

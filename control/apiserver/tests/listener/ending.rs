@@ -1,12 +1,16 @@
 //! The end of the server, as its clients see it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use control_apiserver::chain::Settings;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
+use super::common::memory::Memory;
 use super::frames::{farewell, preface};
-use super::{PATIENCE, target};
+use super::{PATIENCE, heard, target, unserved};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_told_to_stop_says_so_and_lets_requests_end() {
@@ -49,4 +53,41 @@ async fn a_server_that_is_told_to_stop_says_so_and_lets_requests_end() {
     let began = std::time::Instant::now();
     target.end().await;
     assert!(began.elapsed() < Duration::from_secs(15));
+}
+
+/// A client whose packets reach another server meanwhile does not hold this one for the whole grace.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_to_a_withdrawn_address_end_at_once_and_others_finish() {
+    let mut parts = unserved(Settings::default()).await;
+    let shared = TcpListener::bind("127.0.0.2:0").await.expect("a port");
+    let shared_address = shared.local_addr().expect("an address");
+    let own = parts.listener.take().expect("a listener");
+    let server = parts.server.take().expect("a server");
+    let (api, stop) = (Arc::clone(server.api()), CancellationToken::new());
+    let served = tokio::spawn(server.serve([own, shared], Arc::clone(&parts.tls), stop.clone()));
+    let mut target = parts.target(Memory::alone().await, stop, served);
+    // Requests that are open as long as their clients like.
+    let body = br#"{"metadata":{"name":"late"}}"#;
+    let head = format!(
+        "POST /api/v1/namespaces HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n\r\n",
+        body.len()
+    );
+    let mut near = target.connect(b"http/1.1").await;
+    near.write_all(head.as_bytes()).await.expect("sent");
+    let near_address = std::mem::replace(&mut target.address, shared_address);
+    let mut cut = target.connect(b"http/1.1").await;
+    cut.write_all(head.as_bytes()).await.expect("sent");
+    target.address = near_address;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    target.stop.cancel();
+    let ended = tokio::time::timeout(Duration::from_millis(500), cut.read_u8()).await;
+    assert!(ended.is_err(), "open until the address is withdrawn");
+    api.lifecycle.withdraw(shared_address.ip());
+    let ended = tokio::time::timeout(Duration::from_secs(5), cut.read_u8()).await;
+    assert!(ended.is_ok_and(|it| it.is_err()), "a cut without an answer");
+    near.write_all(body).await.expect("sent");
+    let answer = heard(&mut near).await;
+    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+    target.end().await;
 }

@@ -62,6 +62,7 @@ const LOOK: Duration = Duration::from_millis(300);
 /// How long a silent server is remembered.
 const FORGOTTEN: Duration = Duration::from_secs(60);
 /// How long a server that shuts down keeps the address, so that answers reach clients over it.
+/// Connections that are open then are closed.
 const DRAIN: Duration = Duration::from_secs(1);
 /// How long a look may take.
 const PATIENCE: Duration = Duration::from_millis(700);
@@ -215,6 +216,9 @@ impl AddressKeeper {
                 drained: api.lifecycle.drained(),
             };
             self.take_part(ready, &stages, &listeners).await;
+            if shutdown.is_cancelled() {
+                api.lifecycle.withdraw(self.address);
+            }
             stop.cancel();
         };
         tokio::join!(looking, taking_part);
