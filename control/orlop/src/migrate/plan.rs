@@ -151,26 +151,36 @@ pub fn migrate(chosen: &[NodeState], daemon_set: Option<&Value>) -> Result<Vec<T
 }
 
 /// Plans the way back. `nodes` are all nodes, of which the `chosen` go back. The
-/// DaemonSet comes first, so that kube-proxy's pods start while Orlop serves. Pods that were
-/// started while nodes were left out are restarted by it, the others are its own again.
+/// DaemonSet comes first, so that kube-proxy's pods start while Orlop serves. Nodes that went
+/// back earlier have pods of the changed DaemonSet: Orlop serves there once more until theirs are
+/// replaced, too, since kube-proxy refuses connections when it restarts beside its own rules.
 pub fn undo(nodes: &[NodeState], chosen: &[NodeState], daemon_set: Option<&Value>) -> Vec<Task> {
-    let back: Vec<&str> = chosen
+    let mut back: Vec<&str> = chosen
         .iter()
         .filter(|it| it.wanted == ServiceProxyChoice::Replaced)
         .map(|it| it.name.as_str())
         .collect();
-    let stays = |it: &&NodeState| {
+    let stays = |it: &NodeState| {
         it.wanted == ServiceProxyChoice::Replaced && !back.contains(&it.name.as_str())
     };
-    let restore = daemon_set.filter(|it| is_exempting(it) && !nodes.iter().any(|it| stays(&it)));
+    let restores = daemon_set.is_some_and(is_exempting) && !nodes.iter().any(stays);
+    let mut tasks = Vec::new();
+    if restores {
+        let is_back = |it: &&NodeState| {
+            it.wanted == ServiceProxyChoice::Restored
+                && matches!(&it.reported, Some((TakeoverReason::Restored, _)))
+        };
+        for node in nodes.iter().filter(is_back) {
+            tasks.push(Task::Move(node.name.clone(), ServiceProxyChoice::Replaced));
+            back.push(&node.name);
+        }
+        tasks.push(Task::RestoreDaemonSet);
+    }
     let moves = back
         .iter()
         .map(|name| Task::Move((*name).to_owned(), ServiceProxyChoice::Restored));
-    restore
-        .map(|_| Task::RestoreDaemonSet)
-        .into_iter()
-        .chain(moves)
-        .collect()
+    tasks.extend(moves);
+    tasks
 }
 
 fn is_exempting(daemon_set: &Value) -> bool {
@@ -181,8 +191,8 @@ fn is_exempting(daemon_set: &Value) -> bool {
 /// Each term of its own affinity gets the condition, since a node has to match one of
 /// them.
 ///
-/// The pods of other nodes stay as they are. kube-proxy 1.36 in mode nftables refuses new
-/// connections for about a second when it restarts, and Orlop need not serve on those nodes.
+/// The pods of other nodes stay as they are, since Orlop need not serve there: kube-proxy 1.36 in
+/// mode nftables, with nft 1.0.6, serves no Service once it is restarted beside its own table.
 pub fn exempting(daemon_set: &Value) -> Value {
     let own = &daemon_set["spec"]["template"]["spec"]["affinity"];
     let condition = json!({"key": LABEL, "operator": "NotIn", "values": ["replaced"]});
@@ -401,13 +411,25 @@ mod tests {
         assert_eq!(undo(&nodes, &nodes[..1], Some(&set)), [back("a")]);
         let all = undo(&nodes, &nodes, Some(&set));
         assert_eq!(all, [Task::RestoreDaemonSet, back("a"), back("b")]);
-        // Nodes that went back one by one.
-        let nodes = [node(
-            "a",
-            ServiceProxyChoice::Restored,
-            Some(TakeoverReason::Restored),
-        )];
-        assert_eq!(undo(&nodes, &nodes, Some(&set)), [Task::RestoreDaemonSet]);
+    }
+
+    /// kube-proxy's pods on nodes that went back one by one are of the changed DaemonSet.
+    #[test]
+    fn orlop_serves_while_kube_proxy_is_restarted_where_it_is_back() {
+        let set = daemon_set(&Value::Null);
+        let changed = patched(&set, &exempting(&set));
+        let reported = Some(TakeoverReason::Restored);
+        let restored = node("a", ServiceProxyChoice::Restored, reported);
+        let nodes = [restored, replaced("b"), beside("c")];
+        let to = |name: &str, to| Task::Move(name.to_owned(), to);
+        let expected = [
+            to("a", ServiceProxyChoice::Replaced),
+            Task::RestoreDaemonSet,
+            to("b", ServiceProxyChoice::Restored),
+            to("a", ServiceProxyChoice::Restored),
+        ];
+        assert_eq!(undo(&nodes, &nodes[1..2], Some(&changed)), expected);
+        assert_eq!(undo(&nodes[..1], &nodes[..1], Some(&set)), []);
     }
 
     #[test]

@@ -2,11 +2,19 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Finds the addresses in the rules of iptables or nftables.
+/// Finds the addresses in the rules of iptables.
 pub fn of_rules(text: &str) -> impl Iterator<Item = IpAddr> {
     let is_part = |c: char| c.is_ascii_hexdigit() || c == '.' || c == ':';
     text.split(move |c| !is_part(c))
         .filter_map(|word| word.parse().ok())
+}
+
+/// Finds the addresses of Services in a table of nftables, by the elements that lead to a Service's
+/// chain: `10.96.0.10 . udp . 53 : goto service-…`. Other sets name addresses that are not served.
+/// kube-proxy 1.36 with nft 1.0.6 leaves those elements out when it restarts beside its own table.
+pub fn of_table(text: &str) -> impl Iterator<Item = IpAddr> {
+    let elements = text.split([',', '{']).filter(|it| it.contains(": goto"));
+    elements.filter_map(|it| it.split_whitespace().next()?.parse().ok())
 }
 
 /// Finds the addresses of virtual servers: eight hexadecimal digits for IPv4, brackets for IPv6.
@@ -36,14 +44,33 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_found_in_rules_of_both_kinds() {
+    fn addresses_are_found_in_rules() {
         let rule = "-A KUBE-SERVICES -d 10.96.0.10/32 -p tcp -m comment --comment \"a/b:c cluster IP\" -m tcp --dport 53 -j KUBE-SVC-ABCDEF";
         assert_eq!(found(of_rules(rule)), ["10.96.0.10"]);
         let rule = "-A KUBE-SERVICES -d fd00:96::a/128 -p udp --dport 53 -j KUBE-SVC-A";
         assert_eq!(found(of_rules(rule)), ["fd00:96::a"]);
-        let element = "elements = { 10.96.0.10 . tcp . 53 : goto service-X,\n fd00::1 . udp . 53 : goto service-Y }";
-        assert_eq!(found(of_rules(element)), ["10.96.0.10", "fd00::1"]);
         assert_eq!(found(of_rules(":KUBE-PROXY-CANARY - [0:0]")), [""; 0]);
+    }
+
+    #[test]
+    fn addresses_are_found_in_elements_that_lead_to_a_service() {
+        let table = "table ip kube-proxy {
+            set cluster-ips { type ipv4_addr
+                elements = { 10.96.0.1, 10.96.0.10 } }
+            map service-ips {
+                type ipv4_addr . inet_proto . inet_service : verdict
+                elements = { 10.96.0.10 . udp . 53 : goto service-X,
+                             fd00::1 . tcp . 443 : goto service-Y, 10.96.0.9 . tcp . 1 : goto service-Z }
+            }
+            map service-nodeports { elements = { tcp . 30513 : goto external-X } }
+            chain service-Y { dnat ip to numgen random mod 1 map { 0 : 10.88.0.11 . 6443 } }
+        }";
+        assert_eq!(
+            found(of_table(table)),
+            ["10.96.0.10", "fd00::1", "10.96.0.9"]
+        );
+        let restarted = table.replace(": goto", ": accept");
+        assert_eq!(found(of_table(&restarted)), [""; 0]);
     }
 
     #[test]

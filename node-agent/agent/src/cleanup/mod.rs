@@ -161,8 +161,8 @@ pub fn find() -> Result<Vec<KubeProxyItem>, Error> {
     Ok(items)
 }
 
-/// Lists the addresses that kube-proxy's rules name in this network namespace: those of Services
-/// and of their endpoints. kube-proxy makes chains before it writes rules.
+/// Lists the addresses that kube-proxy's rules serve in this network namespace: those of Services,
+/// and in mode iptables of their endpoints. kube-proxy makes chains before it writes rules.
 ///
 /// # Errors
 /// [`Error`].
@@ -177,7 +177,7 @@ pub fn addresses() -> Result<BTreeSet<IpAddr>, Error> {
         let tables = output("nft", &["list", "tables"])?;
         for family in tables_of(&tables) {
             let table = output("nft", &["list", "table", family, "kube-proxy"])?;
-            all.extend(addresses::of_rules(&table));
+            all.extend(addresses::of_table(&table));
         }
     }
     let servers = std::fs::read_to_string(VIRTUAL_SERVERS).unwrap_or_default();

@@ -41,6 +41,9 @@ const PASSED: &str = "passed";
 const THERE: Duration = Duration::from_secs(600);
 /// The longest that the way back may take.
 const BACK: Duration = Duration::from_secs(60);
+/// Connections that tell whether a Service answers: for a moment after its start, kube-proxy refuses
+/// some.
+const SOME: usize = 12;
 /// Checks of `orlop connectivity test` for which hosts without cluster DNS and policy have nothing.
 const UNSERVED: &str = "dns,policy,egress,mtu";
 
@@ -209,6 +212,9 @@ fn there_and_back(cluster: &Cluster, target: &Target, mode: &str) -> Result<(), 
     old.go_on("beside kube-proxy")?;
     there(cluster, &mut [&mut old])?;
     let mut new = Keepers::start(cluster, target, "orlop")?;
+    // The DaemonSet is given back, and kube-proxy's pods are replaced, with the last node.
+    migrate(cluster, &["--undo", "--node", "node-2"])?;
+    go_on(&mut [&mut old, &mut new], "after the first node's way back")?;
     back(cluster, mode, &own, &mut [&mut old, &mut new])?;
     end(vec![old, new])?;
     uninstall(cluster)?;
@@ -219,10 +225,9 @@ fn there_and_back(cluster: &Cluster, target: &Target, mode: &str) -> Result<(), 
 /// step.
 fn page(cluster: &Cluster, target: &Target, mode: &str) -> Result<(), Failure> {
     let own = daemon_set(cluster)?;
-    let mut old = Keepers::start(cluster, target, "kube-proxy")?;
-    // kube-proxy in mode nftables keeps chains of Services that are deleted for a while.
-    let before = settled_snapshots(cluster)?;
     let healthy = connectivity(cluster, "")?;
+    let mut old = Keepers::start(cluster, target, "kube-proxy")?;
+    let before = settled_snapshots(cluster)?;
 
     let begun = Instant::now();
     install(cluster)?;
@@ -328,13 +333,13 @@ fn target(cluster: &Cluster) -> Result<Target, Failure> {
     })
 }
 
-/// Fails unless the Service answers at its address and at its node port, from each node.
+/// Fails unless the Service answers at its address and at its node port, from each node, each time.
 fn answered(cluster: &Cluster, target: &Target) -> Result<(), Failure> {
     let cluster_ip = format!("{}:{}", target.cluster_ip, target.port);
     for (node, address) in NODES {
         let node_port = format!("{address}:{}", target.node_port);
         for place in [&cluster_ip, &node_port] {
-            shell(cluster, node, &format!("demo connect {place} 1 0"))?;
+            shell(cluster, node, &format!("demo connect {place} {SOME} 0"))?;
         }
     }
     Ok(())
