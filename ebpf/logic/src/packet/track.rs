@@ -175,12 +175,17 @@ fn seen(before: u32, reply: bool, tcp: bool, flags: TcpFlags, work: &Work) -> u3
     if flags.has(TcpFlags::RST) {
         seen |= Life::RESET;
     }
+    let finished = if reply {
+        Life::BACKEND_FINISHED
+    } else {
+        Life::CLIENT_FINISHED
+    };
+    // A FIN before a SYN belongs to another connection.
+    if flags.has(TcpFlags::SYN) {
+        seen &= !finished;
+    }
     if flags.has(TcpFlags::FIN) {
-        seen |= if reply {
-            Life::BACKEND_FINISHED
-        } else {
-            Life::CLIENT_FINISHED
-        };
+        seen |= finished;
     }
     if !reply && flags.has(TcpFlags::ACK) && !flags.has(TcpFlags::SYN) {
         seen |= Life::ESTABLISHED;

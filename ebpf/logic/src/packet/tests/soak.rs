@@ -4,7 +4,7 @@
 //!
 //! `ORLOP_SOAK_CASES` sets the number of histories (default 150).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::format;
 use std::vec;
 
@@ -15,7 +15,7 @@ use proptest::sample::Index;
 use super::frames::*;
 use super::*;
 use crate::maps::Entropy as _;
-use crate::packet::lifetime::is_pair;
+use crate::packet::lifetime::{UNANSWERED, is_pair};
 
 #[derive(Clone, Debug)]
 enum Event {
@@ -115,6 +115,8 @@ struct World {
     open: BTreeMap<(usize, u16), (Address, u32)>,
     /// The same of handshakes that the client's next ACK completes.
     answered: BTreeMap<(usize, u16), (Address, u32)>,
+    /// Clients that finished last, and have not begun again: what is answered then opens nothing.
+    finished: BTreeSet<(usize, u16)>,
     fresh: u16,
 }
 
@@ -133,6 +135,7 @@ impl World {
             seen: BTreeMap::new(),
             open: BTreeMap::new(),
             answered: BTreeMap::new(),
+            finished: BTreeSet::new(),
             fresh: 0,
         };
         for number in 0..world.services.len() {
@@ -178,6 +181,11 @@ impl World {
         let what = (number, port);
         let opens = !service.is_datagrams() && flags == SYN;
         let established = self.is_established(number, port);
+        if flags & FIN != 0 {
+            self.finished.insert(what);
+        } else if flags == SYN {
+            self.finished.remove(&what);
+        }
         let (verdict, out, _) = run(&self.model, service.origin, &service.packet(port, flags));
         self.seen.remove(&what);
         let left = match verdict {
@@ -292,7 +300,7 @@ impl World {
                 let answered = (Address::from(seen.to), self.model.ticks());
                 if let Some(open) = self.open.get_mut(&what) {
                     *open = answered;
-                } else {
+                } else if !self.finished.contains(&what) {
                     self.answered.insert(what, answered);
                 }
             }
@@ -302,9 +310,11 @@ impl World {
     fn wait(&mut self, ticks: u64) {
         let now = self.model.now.get();
         self.model.now.set(now + (ticks << Life::TICK));
-        // What is silent for nearly its timeout may be over.
+        // What is silent for nearly its timeout may be over, and what only opens makes room in a
+        // full table.
         let now = self.model.ticks();
-        self.answered.retain(|_, (_, used)| now - *used < 50);
+        self.answered
+            .retain(|_, (_, used)| now - *used <= UNANSWERED);
         self.open.retain(|_, (_, used)| now - *used < 80_000);
     }
 
@@ -399,4 +409,30 @@ proptest! {
         }
         world.drain();
     }
+}
+
+/// What is answered after a FIN is no connection: it is over soon, whatever else is sent.
+#[test]
+fn nothing_opens_after_a_fin() {
+    let mut world = World::new();
+    world.send(4, 4000, FIN | ACK);
+    world.answer(4, 4000, SYN | ACK);
+    world.send(4, 4000, ACK);
+    assert!(world.open.is_empty());
+    world.wait(4_000);
+    world.answer(4, 4000, SYN | ACK);
+    world.check();
+}
+
+/// A client that comes back to a half closed connection's port has a whole connection.
+#[test]
+fn a_syn_after_a_fin_opens_anew() {
+    let mut world = World::new();
+    world.send(4, 4000, FIN | ACK);
+    world.send(4, 4000, SYN);
+    world.answer(4, 4000, SYN | ACK);
+    world.send(4, 4000, ACK);
+    world.wait(4_000);
+    world.answer(4, 4000, ACK);
+    world.check();
 }
