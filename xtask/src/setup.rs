@@ -157,6 +157,13 @@ const VOLUME_PACKAGES: &[Package] = &[
     },
 ];
 
+/// What measures volumes.
+const FIGURES_PACKAGES: &[Package] = &[Package {
+    name: "fio",
+    sign: "/usr/bin/fio",
+    reason: "measures volumes",
+}];
+
 /// Packages for other kernels, besides an emulator.
 const MACHINE_PACKAGES: &[Package] = &[
     Package {
@@ -294,7 +301,20 @@ pub fn setup_for_disks() -> Result<(), Error> {
 /// # Errors
 /// As [`setup`].
 pub fn setup_for_volumes() -> Result<(), Error> {
-    let mut wanted: Vec<&Package> = VOLUME_PACKAGES.iter().collect();
+    setup_for_disk_tools(VOLUME_PACKAGES.iter())
+}
+
+/// The same, and what measures them.
+///
+/// # Errors
+/// As [`setup`].
+pub fn setup_for_volume_figures() -> Result<(), Error> {
+    setup_for_disk_tools(VOLUME_PACKAGES.iter().chain(FIGURES_PACKAGES))
+}
+
+/// Some of these packages start services, which tests do not want.
+fn setup_for_disk_tools(packages: impl Iterator<Item = &'static Package>) -> Result<(), Error> {
+    let mut wanted: Vec<&Package> = packages.collect();
     wanted.retain(|package| !Path::new(package.sign).exists());
     if wanted.is_empty() {
         return Ok(());

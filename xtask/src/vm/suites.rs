@@ -180,7 +180,7 @@ pub fn volumes_files() -> Result<Vec<(String, PathBuf)>, Error> {
 /// # Errors
 /// As [`datapath_files`].
 pub fn volume_figures_files() -> Result<Vec<(String, PathBuf)>, Error> {
-    setup::setup_for_volumes()?;
+    setup::setup_for_volume_figures()?;
     let step = Step::begin("the bench of volumes");
     let text = output(cargo().args([
         "bench",
