@@ -304,7 +304,7 @@ pub fn setup_for_volumes() -> Result<(), Error> {
     setup_for_disk_tools(VOLUME_PACKAGES.iter())
 }
 
-/// The same, and what measures them.
+/// Installs the tools of [`setup_for_volumes`], and fio.
 ///
 /// # Errors
 /// As [`setup`].
@@ -312,7 +312,7 @@ pub fn setup_for_volume_figures() -> Result<(), Error> {
     setup_for_disk_tools(VOLUME_PACKAGES.iter().chain(FIGURES_PACKAGES))
 }
 
-/// Some of these packages start services, which tests do not want.
+/// Installs what is missing of these packages, without starting their services.
 fn setup_for_disk_tools(packages: impl Iterator<Item = &'static Package>) -> Result<(), Error> {
     let mut wanted: Vec<&Package> = packages.collect();
     wanted.retain(|package| !Path::new(package.sign).exists());

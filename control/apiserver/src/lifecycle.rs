@@ -73,15 +73,15 @@ impl Lifecycle {
         &self.drained
     }
 
-    /// An address at which clients reached this server is another server's from now on: no packet
-    /// of a connection to it arrives here any more.
+    /// Another server takes over one of this server's addresses. Connections to that address are
+    /// closed, since their packets no longer arrive here. The first call counts.
     pub fn withdraw(&self, address: IpAddr) {
         if self.withdrawn_address.set(address).is_ok() {
             self.withdrawn.cancel();
         }
     }
 
-    /// Completes once the server's address `local` is withdrawn; never for another one.
+    /// Completes when `local`, the server's end of a connection, is the withdrawn address.
     pub(crate) async fn withdrawn(&self, local: Option<IpAddr>) {
         self.withdrawn.cancelled().await;
         let withdrawn = self.withdrawn_address.get().copied();

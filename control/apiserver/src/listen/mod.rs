@@ -95,7 +95,7 @@ pub(crate) async fn serve(
             {
                 match greeted.rehome(&system) {
                     Ok(()) => {
-                        tracker.spawn_on(until(cut, greeted.converse()), &system);
+                        tracker.spawn_on(run_until(cut, greeted.converse()), &system);
                         return;
                     }
                     Err(error) => {
@@ -103,7 +103,7 @@ pub(crate) async fn serve(
                     }
                 }
             }
-            until(cut, greeted.converse()).await;
+            run_until(cut, greeted.converse()).await;
         });
     }
     drop(listener);
@@ -132,7 +132,7 @@ async fn cut_off(kill: CancellationToken, chain: Chain, local: Option<IpAddr>) {
     }
 }
 
-async fn until(end: impl Future<Output = ()>, work: impl Future<Output = ()>) {
+async fn run_until(end: impl Future<Output = ()>, work: impl Future<Output = ()>) {
     tokio::select! {
         () = end => {}
         () = work => {}

@@ -62,7 +62,7 @@ const LOOK: Duration = Duration::from_millis(300);
 /// How long a silent server is remembered.
 const FORGOTTEN: Duration = Duration::from_secs(60);
 /// How long a server that shuts down keeps the address, so that answers reach clients over it.
-/// Connections that are open then are closed.
+/// Connections that are still open after that are closed.
 const DRAIN: Duration = Duration::from_secs(1);
 /// How long a look may take.
 const PATIENCE: Duration = Duration::from_millis(700);

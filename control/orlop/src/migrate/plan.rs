@@ -153,7 +153,7 @@ pub fn migrate(chosen: &[NodeState], daemon_set: Option<&Value>) -> Result<Vec<T
 /// Plans the way back. `nodes` are all nodes, of which the `chosen` go back. The
 /// DaemonSet comes first, so that kube-proxy's pods start while Orlop serves. Nodes that went
 /// back earlier have pods of the changed DaemonSet: Orlop serves there once more until theirs are
-/// replaced, too, since kube-proxy refuses connections when it restarts beside its own rules.
+/// replaced, too, since kube-proxy may serve nothing after a restart ([`exempting`]).
 pub fn undo(nodes: &[NodeState], chosen: &[NodeState], daemon_set: Option<&Value>) -> Vec<Task> {
     let mut back: Vec<&str> = chosen
         .iter()

@@ -9,11 +9,15 @@ pub fn of_rules(text: &str) -> impl Iterator<Item = IpAddr> {
         .filter_map(|word| word.parse().ok())
 }
 
-/// Finds the addresses of Services in a table of nftables, by the elements that lead to a Service's
-/// chain: `10.96.0.10 . udp . 53 : goto service-…`. Other sets name addresses that are not served.
-/// kube-proxy 1.36 with nft 1.0.6 leaves those elements out when it restarts beside its own table.
+/// Finds the addresses of Services for which a table of nftables has a verdict, such as
+/// `10.96.0.10 . udp . 53 : goto service-…`. A Service without endpoints for this node or IP version
+/// has the verdict `drop` or `goto reject-chain`.
+///
+/// That an address is in a set says nothing: kube-proxy 1.36 with nft 1.0.6 leaves all verdicts out
+/// when it restarts beside its own table.
 pub fn of_table(text: &str) -> impl Iterator<Item = IpAddr> {
-    let elements = text.split([',', '{']).filter(|it| it.contains(": goto"));
+    let has_verdict = |it: &&str| it.contains(" : goto ") || it.contains(" : drop");
+    let elements = text.split([',', '{']).filter(has_verdict);
     elements.filter_map(|it| it.split_whitespace().next()?.parse().ok())
 }
 
@@ -53,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_found_in_elements_that_lead_to_a_service() {
+    fn addresses_are_found_where_a_table_has_a_verdict() {
         let table = "table ip kube-proxy {
             set cluster-ips { type ipv4_addr
                 elements = { 10.96.0.1, 10.96.0.10 } }
@@ -62,15 +66,22 @@ mod tests {
                 elements = { 10.96.0.10 . udp . 53 : goto service-X,
                              fd00::1 . tcp . 443 : goto service-Y, 10.96.0.9 . tcp . 1 : goto service-Z }
             }
+            map no-endpoint-services {
+                elements = { 10.96.0.7 . tcp . 80 : drop, fd00::2 . tcp . 80 : goto reject-chain }
+            }
             map service-nodeports { elements = { tcp . 30513 : goto external-X } }
             chain service-Y { dnat ip to numgen random mod 1 map { 0 : 10.88.0.11 . 6443 } }
         }";
         assert_eq!(
             found(of_table(table)),
-            ["10.96.0.10", "fd00::1", "10.96.0.9"]
+            ["10.96.0.10", "fd00::1", "10.96.0.9", "10.96.0.7", "fd00::2"]
         );
-        let restarted = table.replace(": goto", ": accept");
-        assert_eq!(found(of_table(&restarted)), [""; 0]);
+        let restarted = "table ip kube-proxy {
+            set cluster-ips { type ipv4_addr
+                elements = { 10.96.0.1, 10.96.0.10 } }
+            map service-ips { type ipv4_addr . inet_proto . inet_service : verdict }
+        }";
+        assert_eq!(found(of_table(restarted)), [""; 0]);
     }
 
     #[test]

@@ -161,8 +161,8 @@ pub fn find() -> Result<Vec<KubeProxyItem>, Error> {
     Ok(items)
 }
 
-/// Lists the addresses that kube-proxy's rules serve in this network namespace: those of Services,
-/// and in mode iptables of their endpoints. kube-proxy makes chains before it writes rules.
+/// Lists the addresses for which kube-proxy has written rules in this network namespace: those of
+/// Services, and in mode iptables of their endpoints. kube-proxy makes chains before it writes rules.
 ///
 /// # Errors
 /// [`Error`].

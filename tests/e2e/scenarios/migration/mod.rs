@@ -41,8 +41,8 @@ const PASSED: &str = "passed";
 const THERE: Duration = Duration::from_secs(600);
 /// The longest that the way back may take.
 const BACK: Duration = Duration::from_secs(60);
-/// Connections that tell whether a Service answers: for a moment after its start, kube-proxy refuses
-/// some.
+/// How many connections have to succeed before a Service counts as answering: one may succeed by
+/// chance while others are refused.
 const SOME: usize = 12;
 /// Checks of `orlop connectivity test` for which hosts without cluster DNS and policy have nothing.
 const UNSERVED: &str = "dns,policy,egress,mtu";

@@ -6,8 +6,8 @@ use tests::{Cluster, Failure, ensure};
 use super::stock::shell;
 
 /// Prints all of it, a line each. Counters, handles, what the kernel only measures and the order
-/// of a set's elements, which the kernel chooses, are left out, and so are chains that kube-proxy
-/// keeps of Services of the connectivity test, which are deleted, until it next writes rules.
+/// of a set's elements, which the kernel chooses, are left out. So are the chains of the connectivity
+/// test's Services: kube-proxy deletes them some time after the Services.
 const LIST: &str = r#"
 each() { sed "s|^|$1: |"; }
 nft --stateless list ruleset | sed '/^\t\(chain\|set\|map\) .*orlop-connectivity/,/^\t}/d' | sed 's/elements = { */\n/; s/map { */map\n/; s/, */\n/g' | sed 's/^[ \t]*//; s/[ }]*$//' | each nft

@@ -115,7 +115,7 @@ struct World {
     open: BTreeMap<(usize, u16), (Address, u32)>,
     /// The same of handshakes that the client's next ACK completes.
     answered: BTreeMap<(usize, u16), (Address, u32)>,
-    /// Clients that finished last, and have not begun again: what is answered then opens nothing.
+    /// Clients that have sent a FIN and no SYN since. Answers to them open no connection.
     finished: BTreeSet<(usize, u16)>,
     fresh: u16,
 }
@@ -310,8 +310,8 @@ impl World {
     fn wait(&mut self, ticks: u64) {
         let now = self.model.now.get();
         self.model.now.set(now + (ticks << Life::TICK));
-        // What is silent for nearly its timeout may be over, and what only opens makes room in a
-        // full table.
+        // Connections may expire shortly before their timeout. A full table also evicts half open
+        // ones, after `UNANSWERED` idle ticks.
         let now = self.model.ticks();
         self.answered
             .retain(|_, (_, used)| now - *used <= UNANSWERED);
@@ -411,7 +411,7 @@ proptest! {
     }
 }
 
-/// What is answered after a FIN is no connection: it is over soon, whatever else is sent.
+/// A FIN followed by a stray SYN-ACK and ACK does not make an established connection.
 #[test]
 fn nothing_opens_after_a_fin() {
     let mut world = World::new();
