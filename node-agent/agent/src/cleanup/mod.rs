@@ -32,6 +32,26 @@ const IPTABLES: &[&str] = &[
 const PLAIN: &[&str] = &["iptables", "ip6tables"];
 /// The device with kube-proxy's addresses in mode ipvs.
 const DEVICE: &str = "kube-ipvs0";
+/// kube-proxy's sets in mode ipvs, after `KUBE-` for IPv4 and `KUBE-6-` for IPv6.
+const SETS: [&str; 17] = [
+    "CLUSTER-IP",
+    "EXTERNAL-IP",
+    "EXTERNAL-IP-LOCAL",
+    "HEALTH-CHECK-NODE-PORT",
+    "IPVS-IPS",
+    "LOAD-BALANCER",
+    "LOAD-BALANCER-FW",
+    "LOAD-BALANCER-LOCAL",
+    "LOAD-BALANCER-SOURCE-CIDR",
+    "LOAD-BALANCER-SOURCE-IP",
+    "LOOP-BACK",
+    "NODE-PORT-LOCAL-SCTP-HASH",
+    "NODE-PORT-LOCAL-TCP",
+    "NODE-PORT-LOCAL-UDP",
+    "NODE-PORT-SCTP-HASH",
+    "NODE-PORT-TCP",
+    "NODE-PORT-UDP",
+];
 /// Where the kernel lists virtual servers of IPVS.
 const VIRTUAL_SERVERS: &str = "/proc/net/ip_vs";
 
@@ -253,12 +273,14 @@ fn tables_of(listed: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// kube-proxy's sets among `ipset list -n`.
+/// kube-proxy's sets among `ipset list -n`. Other programs' have names like these: kube-router's, and
+/// with it k3s's, network policy has `KUBE-SRC-…` and `KUBE-DST-…`.
 fn sets(listed: &str) -> impl Iterator<Item = &str> {
-    listed
-        .lines()
-        .map(str::trim)
-        .filter(|name| name.starts_with("KUBE-"))
+    let is_kube_proxy_s = |name: &&str| {
+        let kind = name.strip_prefix("KUBE-").unwrap_or_default();
+        SETS.contains(&kind.strip_prefix("6-").unwrap_or(kind))
+    };
+    listed.lines().map(str::trim).filter(is_kube_proxy_s)
 }
 
 /// Virtual servers in `/proc/net/ip_vs`, whose lines begin with a protocol.
@@ -332,9 +354,11 @@ mod tests {
         let listed =
             "table ip filter\ntable ip kube-proxy\ntable inet kube-proxy\ntable ip6 kube-proxy\n";
         assert_eq!(tables_of(listed).collect::<Vec<_>>(), ["ip", "ip6"]);
+        let of_kube_router = "KUBE-DST-3YNVZWWGX3UQQ4VQ\nKUBE-SRC-3YNVZWWGX3UQQ4VQ\n";
+        let listed = format!("KUBE-CLUSTER-IP\nKUBE-6-LOOP-BACK\nmine\n{of_kube_router}");
         assert_eq!(
-            sets("KUBE-CLUSTER-IP\nmine\n").collect::<Vec<_>>(),
-            ["KUBE-CLUSTER-IP"]
+            sets(&listed).collect::<Vec<_>>(),
+            ["KUBE-CLUSTER-IP", "KUBE-6-LOOP-BACK"]
         );
         let listed = "IP Virtual Server version 1.2.1 (size=4096)\nProt LocalAddress:Port Scheduler Flags\n  -> RemoteAddress:Port Forward Weight ActiveConn InActConn\nTCP  0A600001:01BB rr\n  -> C0000201:192B      Masq    1      0          0\nUDP  0A60000A:0035 rr\n";
         assert_eq!(virtual_servers(listed), 2);
