@@ -22,7 +22,7 @@
 //! them.
 
 use std::{
-    net::{IpAddr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
 };
@@ -525,6 +525,8 @@ pub async fn run_datapath(
         node_name: options.node_name.clone(),
         pin_dir: options.pin_dir.clone(),
         nodes: informers.own_node().cache(),
+        metrics: kube_proxy_metrics(&options.services),
+        lends_metrics_port: others.lends_metrics_port.clone(),
         programmed: Arc::clone(&others.programmed),
     };
     let result = loop {
@@ -543,6 +545,15 @@ pub async fn run_datapath(
     stop.cancel();
     announcing.await.map_err(Error::Panic)?;
     result
+}
+
+/// Where kube-proxy serves `/proxyMode`: the agent has the same ports where it takes kube-proxy's place.
+fn kube_proxy_metrics(options: &ServiceOptions) -> SocketAddr {
+    let own = options.metrics.filter(|it| !it.ip().is_unspecified());
+    own.unwrap_or_else(|| {
+        let port = options.metrics.map_or(METRICS, |it| it.port());
+        (Ipv4Addr::LOCALHOST, port).into()
+    })
 }
 
 /// Serves Services until `turn` ends, or they are to be left to kube-proxy.

@@ -20,7 +20,7 @@ use super::{Keep, SupportBundle};
 use crate::{
     redact,
     run::all_causes,
-    status::{Answer, cluster, machine},
+    status::{ANSWER_WITHIN, Answer, cluster, machine},
 };
 
 /// Objects that tell how a cluster is. Never Secrets or ConfigMaps.
@@ -130,7 +130,7 @@ pub async fn of_machine(bundle: &mut SupportBundle, places: &BundlePaths) {
         ("agent/metrics.txt", metrics, "/metrics"),
         ("agent/configz.json", metrics, "/configz"),
     ] {
-        match machine::fetch(address, path, MOST).await {
+        match checks::fetch(address, path, MOST, ANSWER_WITHIN).await {
             Ok((code, body)) => bundle.add(name, &format!("HTTP {code}\n{body}"), Keep::Head),
             Err(error) => bundle.missing(name, &all_causes(&error)),
         }

@@ -3,19 +3,20 @@
 //! machine, and says on the Node, by the condition [`CONDITION`], how far it is.
 //!
 //! ```text
-//! label, kube-proxy's process and rules, maps ──► Facts ──► Step (pure) ──► rules removed
-//!                                                                     └──► condition
+//! label, kube-proxy and its rules, maps ──► Facts ──► Step (pure) ──► rules removed
+//!                                                               └──► condition
 //! ```
 
 mod api_responses;
+mod detection;
 pub mod step;
 
 pub use api_responses::answering;
 
 use std::{
     collections::BTreeSet,
-    fs,
-    path::{Path, PathBuf},
+    net::SocketAddr,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -29,7 +30,7 @@ use node_agent_datapath::{KernelNat, Retirement};
 use node_agent_informers::Node;
 use node_agent_objects::error_chain;
 use serde_json::{Value, json};
-use tokio::time::sleep;
+use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -42,8 +43,6 @@ use crate::{Error, cleanup};
 const EVERY: Duration = Duration::from_secs(1);
 /// The same when all is as wanted: to look for rules takes several programs.
 const SETTLED: Duration = Duration::from_secs(30);
-/// The name of its process.
-const NAME: &str = "kube-proxy";
 
 /// Options of replacing kube-proxy.
 #[derive(Clone)]
@@ -56,6 +55,10 @@ pub struct Replacement {
     pub pin_dir: PathBuf,
     /// The Node itself.
     pub nodes: Cache<Node>,
+    /// The address of kube-proxy's `/metrics`.
+    pub metrics: SocketAddr,
+    /// Whether that port is left to kube-proxy.
+    pub lends_metrics_port: watch::Sender<bool>,
     /// Whether the maps hold what the API says.
     pub programmed: Arc<AtomicBool>,
 }
@@ -115,6 +118,9 @@ impl Replacement {
             if facts.wanted != ServiceProxyChoice::Replaced {
                 last.clear();
             }
+            // A kube-proxy that is a part of another program is known by its answer there.
+            let lends = facts.wanted == ServiceProxyChoice::Restored && !facts.kube_proxy;
+            self.lend_metrics_port(lends);
             match next(&facts) {
                 TakeoverStep::Say(reason, message) => {
                     let is_done =
@@ -178,6 +184,12 @@ impl Replacement {
         }
     }
 
+    /// Leaves the port to kube-proxy, or takes it again once kube-proxy has gone.
+    fn lend_metrics_port(&self, lends: bool) {
+        self.lends_metrics_port
+            .send_if_modified(|it| std::mem::replace(it, lends) != lends);
+    }
+
     fn wanted(&self) -> ServiceProxyChoice {
         let node = self.nodes.get("", &self.node_name);
         ServiceProxyChoice::of_label(node.as_ref().and_then(|it| it.label(LABEL)))
@@ -185,15 +197,12 @@ impl Replacement {
 
     async fn facts(&self, last: &BTreeSet<String>) -> Result<TakeoverFacts, TakeoverError> {
         let wanted = self.wanted();
-        let looked = tokio::task::spawn_blocking(move || {
-            let rules = match wanted {
-                ServiceProxyChoice::Beside => Ok(Vec::new()),
-                _ => cleanup::find(),
-            };
-            (runs_here(NAME), rules)
+        let rules = tokio::task::spawn_blocking(move || match wanted {
+            ServiceProxyChoice::Beside => Ok(Vec::new()),
+            _ => cleanup::find(),
         });
-        let (kube_proxy, rules) = looked.await?;
-        let rules = rules?.len();
+        let rules = rules.await??.len();
+        let kube_proxy = detection::is_running(self.metrics).await;
         let is_to_serve = wanted == ServiceProxyChoice::Restored && kube_proxy && rules > 0;
         let unwritten = if is_to_serve {
             self.unwritten().await?
@@ -240,20 +249,6 @@ impl Replacement {
         );
         Ok(worse(&before, &after))
     }
-}
-
-/// Whether a process of this name is in this network namespace.
-fn runs_here(name: &str) -> bool {
-    let namespace = |process: &Path| fs::read_link(process.join("ns/net")).ok();
-    let own = namespace(Path::new("/proc/self"));
-    let Ok(processes) = fs::read_dir("/proc") else {
-        return false;
-    };
-    processes.flatten().any(|entry| {
-        let process = entry.path();
-        fs::read_to_string(process.join("comm")).is_ok_and(|comm| comm.trim() == name)
-            && namespace(&process) == own
-    })
 }
 
 // === impl Teller ===
@@ -334,12 +329,5 @@ mod tests {
             (&json!("False"), &json!("Waiting"))
         );
         assert_eq!(waiting["lastTransitionTime"], "1970-01-01T00:00:00Z");
-    }
-
-    #[test]
-    fn a_process_of_this_namespace_is_found_by_its_name() {
-        let own = fs::read_to_string("/proc/self/comm").expect("a name");
-        assert!(runs_here(own.trim()));
-        assert!(!runs_here("no such program"));
     }
 }

@@ -5,6 +5,7 @@
 //! ```
 
 mod clock;
+mod fetch;
 mod gather;
 mod judge;
 mod owners;
@@ -14,6 +15,7 @@ use std::{collections::BTreeMap, net::IpAddr, path::PathBuf};
 use node_agent_datapath::{ForeignProgram, InstalledPins, Probe};
 use serde::Serialize;
 
+pub use fetch::{FetchError, fetch};
 pub use gather::gather;
 pub use judge::judge;
 

@@ -15,7 +15,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, UnixListener},
-    sync::{OnceCell, Semaphore},
+    sync::{Mutex, Semaphore, watch},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
@@ -117,10 +117,12 @@ impl Listener for UnixListener {
     }
 }
 
-/// A port at which another program may still listen: it is served once that has ended.
+/// A port that another program may have: it is served once that has ended, and given up while it is
+/// `lent`.
 pub struct AwaitedPort {
     address: SocketAddr,
-    listener: OnceCell<TcpListener>,
+    listener: Mutex<Option<Arc<TcpListener>>>,
+    lent: watch::Receiver<bool>,
 }
 
 impl AwaitedPort {
@@ -128,29 +130,39 @@ impl AwaitedPort {
     ///
     /// # Errors
     /// What the system says.
-    pub async fn open(address: SocketAddr, waits: bool) -> io::Result<Self> {
+    pub async fn open(
+        address: SocketAddr,
+        waits: bool,
+        lent: watch::Receiver<bool>,
+    ) -> io::Result<Self> {
         let listener = match listen(address).await {
-            Ok(listener) => OnceCell::new_with(Some(listener)),
+            Ok(listener) => Some(Arc::new(listener)),
             Err(error) if waits && error.kind() == io::ErrorKind::AddrInUse => {
                 info!(%address, "port is in use; waiting for it");
-                OnceCell::new()
+                None
             }
             Err(error) => return Err(error),
         };
-        Ok(Self { address, listener })
+        Ok(Self {
+            address,
+            listener: Mutex::new(listener),
+            lent,
+        })
     }
 
-    async fn listener(&self) -> &TcpListener {
-        let bound = self.listener.get_or_init(|| async {
-            loop {
-                tokio::time::sleep(TAKEN).await;
-                if let Ok(listener) = listen(self.address).await {
-                    info!(address = %self.address, "port is free; serving it");
-                    return listener;
-                }
+    /// Returns the listener, once the port is free.
+    async fn listener(&self) -> Arc<TcpListener> {
+        let mut bound = self.listener.lock().await;
+        loop {
+            if let Some(listener) = &*bound {
+                return Arc::clone(listener);
             }
-        });
-        bound.await
+            tokio::time::sleep(TAKEN).await;
+            if let Ok(listener) = listen(self.address).await {
+                info!(address = %self.address, "port is free; serving it");
+                *bound = Some(Arc::new(listener));
+            }
+        }
     }
 }
 
@@ -158,7 +170,20 @@ impl Listener for AwaitedPort {
     type Stream = tokio::net::TcpStream;
 
     async fn accept(&self) -> io::Result<Self::Stream> {
-        Ok(self.listener().await.accept().await?.0)
+        let mut lent = self.lent.clone();
+        loop {
+            let accepted = async { self.listener().await.accept().await };
+            tokio::select! {
+                biased;
+                Ok(_) = lent.wait_for(|it| *it) => {}
+                accepted = accepted => return Ok(accepted?.0),
+            }
+            self.listener.lock().await.take();
+            info!(address = %self.address, "port is left to kube-proxy");
+            if lent.wait_for(|it| !*it).await.is_err() {
+                return std::future::pending().await;
+            }
+        }
     }
 }
 
@@ -224,5 +249,46 @@ pub async fn serve<F, A>(
                 }
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_lent_port_is_free_for_others_and_served_again_afterwards() {
+        let (lend, lent) = watch::channel(false);
+        let any = "127.0.0.1:0".parse().expect("an address");
+        let free = listen(any).await.expect("a port");
+        let address = free.local_addr().expect("an address");
+        drop(free);
+        let port = AwaitedPort::open(address, true, lent).await.expect("open");
+        let until = CancellationToken::new();
+        let answer = |_| async { HttpAnswer::text(StatusCode::OK, "ours") };
+        let serving = tokio::spawn(serve(Arc::new(port), answer, until.clone()));
+        let ask = || crate::machine::fetch(address, "/", 1024, PATIENCE);
+        assert_eq!(ask().await.expect("an answer").1, "ours");
+
+        lend.send_replace(true);
+        let others = tokio::time::timeout(PATIENCE, async {
+            loop {
+                if let Ok(listener) = listen(address).await {
+                    return listener;
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        });
+        let others = others.await.expect("the port is free");
+        lend.send_replace(false);
+        drop(others);
+        let again = tokio::time::timeout(PATIENCE, async {
+            while ask().await.is_err() {
+                tokio::time::sleep(PAUSE).await;
+            }
+        });
+        again.await.expect("served again");
+        until.cancel();
+        serving.await.expect("ended");
     }
 }

@@ -12,6 +12,7 @@ use prometheus_client::{
     metrics::{counter::Counter, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
+use tokio::sync::watch;
 
 use super::capacity_condition::FilledTable;
 use crate::{flows::FlowMetrics, policy::GraceMetrics};
@@ -64,6 +65,8 @@ pub struct OtherMetrics {
     pub policy: GraceMetrics,
     /// Whether the maps hold what the API says.
     pub programmed: Arc<AtomicBool>,
+    /// Whether the port of metrics is left to kube-proxy, which is to serve next.
+    pub lends_metrics_port: watch::Sender<bool>,
 }
 
 // === impl Metrics ===

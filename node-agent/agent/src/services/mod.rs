@@ -113,7 +113,16 @@ pub async fn run(
     let health = Arc::new(DatapathHealth::default());
     let metrics = Arc::new(ServiceMetrics::new(others));
     let (asks, mut asked) = mpsc::channel(4);
-    serve(&options, &health, &metrics, asks.clone(), &shutdown).await?;
+    let metrics_port = others.lends_metrics_port.subscribe();
+    serve(
+        &options,
+        &health,
+        &metrics,
+        metrics_port,
+        asks.clone(),
+        &shutdown,
+    )
+    .await?;
     // The API server is asked while the kernel verifies programs.
     let services = informers.subscribe::<Service>();
     let slices = informers.subscribe::<EndpointSlice>();
@@ -570,16 +579,19 @@ async fn serve(
     options: &DatapathSettings,
     health: &Arc<DatapathHealth>,
     metrics: &Arc<ServiceMetrics>,
+    metrics_port: watch::Receiver<bool>,
     asks: mpsc::Sender<PlanQuery>,
     shutdown: &CancellationToken,
 ) -> Result<(), Error> {
-    let listen = async |address: SocketAddr| {
+    let listen = async |address: SocketAddr, lent: watch::Receiver<bool>| {
         let taken = |source| Error::Listen { address, source };
         let waits = options.services.wait_for_ports;
-        AwaitedPort::open(address, waits).await.map_err(taken)
+        AwaitedPort::open(address, waits, lent).await.map_err(taken)
     };
     if let Some(address) = options.services.healthz {
-        let listener = listen(address).await?;
+        // Load balancers ask here who serves, which is Orlop until kube-proxy does.
+        let never = watch::channel(false).1;
+        let listener = listen(address, never).await?;
         let health = Arc::clone(health);
         let answer = move |path: String| {
             let answer = match path.as_str() {
@@ -592,7 +604,7 @@ async fn serve(
         http::serve_supervised("health-server", listener, answer, shutdown);
     }
     if let Some(address) = options.services.metrics {
-        let listener = listen(address).await?;
+        let listener = listen(address, metrics_port).await?;
         let (health, metrics) = (Arc::clone(health), Arc::clone(metrics));
         let configuration = options.services.as_json().to_string();
         let answer = move |path: String| {
