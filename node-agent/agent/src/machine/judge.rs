@@ -424,6 +424,15 @@ const fn listens(role: MachineRole) -> &'static [(u16, &'static str, &'static st
     }
 }
 
+/// Processes with kube-proxy's ports that `orlop migrate kube-proxy` gets to leave: kube-proxy, and k3s,
+/// of which it is a part.
+const KUBE_PROXIES: [&str; 4] = ["kube-proxy", "k3s", "k3s-server", "k3s-agent"];
+
+fn is_kube_proxy(process: &str) -> bool {
+    let name = process.split(' ').next().unwrap_or_default();
+    KUBE_PROXIES.contains(&name)
+}
+
 fn ports(all: &mut Findings, facts: &MachineFacts, role: MachineRole) {
     for (number, what, way_out) in listens(role) {
         let check = format!("port {number} ({what})");
@@ -438,7 +447,7 @@ fn ports(all: &mut Findings, facts: &MachineFacts, role: MachineRole) {
             Some(OccupiedPort {
                 process: Some(process),
                 ..
-            }) if role == MachineRole::Datapath && process.starts_with("kube-proxy ") => {
+            }) if role == MachineRole::Datapath && is_kube_proxy(process) => {
                 all.ok(&check, format!("used by {process} until it is replaced"));
             }
             Some(port) => {

@@ -254,10 +254,10 @@ fn kube_proxy_may_have_its_ports_where_it_is_to_be_replaced() {
         }],
         ..good()
     };
-    assert_eq!(
-        worst(&by("kube-proxy (7)"), MachineRole::Datapath).verdict,
-        FindingLevel::Ok
-    );
+    for process in ["kube-proxy (7)", "k3s-server (7)", "k3s-agent (7)"] {
+        let found = worst(&by(process), MachineRole::Datapath).verdict;
+        assert_eq!(found, FindingLevel::Ok, "{process}");
+    }
     assert_eq!(
         worst(&by("kube-proxy (7)"), MachineRole::Node).verdict,
         FindingLevel::Missing
