@@ -47,16 +47,13 @@ pub struct Options {
     /// Serve Services beside kube-proxy, until `orlop migrate kube-proxy` takes its place.
     #[arg(long, required = true)]
     datapath_only: bool,
-    /// Kubeconfig of the agent; that of kubeadm's kubelet, or of k3s's kube-proxy, unless given.
+    /// Kubeconfig of the agent; that of the kubelet of kubeadm, k3s or RKE2 unless given.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Kubeconfig of an administrator, who lets nodes read EndpointSlices if they may not yet.
-    #[arg(
-        long,
-        default_value = "/etc/kubernetes/admin.conf",
-        value_name = "FILE"
-    )]
-    admin_kubeconfig: PathBuf,
+    /// Kubeconfig of an administrator, who lets nodes read EndpointSlices if they may not yet; that
+    /// of kubeadm, k3s or RKE2 unless given.
+    #[arg(long, value_name = "FILE")]
+    admin_kubeconfig: Option<PathBuf>,
     /// The Node object's name; the host's name unless given.
     #[arg(long, value_parser = values::node_name)]
     node_name: Option<String>,
@@ -190,12 +187,13 @@ async fn ensure_rights(
         Err(control_client::Error::Forbidden(_)) if identity == Identity::Kubelet => {}
         Err(error) => return Err(Error::Client(error)),
     }
-    if !options.admin_kubeconfig.exists() {
+    let admin = install::admin_kubeconfig(options.admin_kubeconfig.as_deref(), Path::exists);
+    let Some(admin) = admin else {
         return Err(Error::Migration(format!(
             "nodes may not read EndpointSlices: as an administrator, run once `{BIND}`"
         )));
-    }
-    let admin = Client::from_kubeconfig(&options.admin_kubeconfig)
+    };
+    let admin = Client::from_kubeconfig(&admin)
         .await
         .map_err(Error::Client)?;
     match admin

@@ -14,23 +14,22 @@ pub const CONFIG: &str = "/etc/orlop/datapath.yaml";
 pub enum Identity {
     /// The one that was given.
     Given,
-    /// The node's own, of kubeadm's kubelet.
+    /// The node's own, of its kubelet.
     Kubelet,
-    /// kube-proxy's, of k3s or RKE2.
-    KubeProxy,
 }
 
-/// Kubeconfigs that are looked for, in this order.
-const KNOWN: [(&str, Identity); 3] = [
-    ("/etc/kubernetes/kubelet.conf", Identity::Kubelet),
-    (
-        "/var/lib/rancher/k3s/agent/kubeproxy.kubeconfig",
-        Identity::KubeProxy,
-    ),
-    (
-        "/var/lib/rancher/rke2/agent/kubeproxy.kubeconfig",
-        Identity::KubeProxy,
-    ),
+/// Kubeconfigs of kubelets that are looked for, in this order: kubeadm's, k3s's, RKE2's. With
+/// kube-proxy's kubeconfig the agent may not set the condition that `orlop migrate` follows.
+const KUBELETS: [&str; 3] = [
+    "/etc/kubernetes/kubelet.conf",
+    "/var/lib/rancher/k3s/agent/kubelet.kubeconfig",
+    "/var/lib/rancher/rke2/agent/kubelet.kubeconfig",
+];
+/// Kubeconfigs of administrators that are looked for, in this order.
+const ADMINISTRATORS: [&str; 3] = [
+    "/etc/kubernetes/admin.conf",
+    "/etc/rancher/k3s/k3s.yaml",
+    "/etc/rancher/rke2/rke2.yaml",
 ];
 
 /// The installation.
@@ -58,15 +57,25 @@ pub fn kubeconfig(
     if let Some(path) = given {
         return Some((path.to_owned(), Identity::Given));
     }
-    let mut known = KNOWN.iter().map(|(path, whose)| (Path::new(path), whose));
-    known
-        .find(|(path, _)| exists(path))
-        .map(|(path, whose)| (path.to_owned(), *whose))
+    first(&KUBELETS, exists).map(|path| (path, Identity::Kubelet))
 }
 
-/// Names the files that are looked for.
+/// Chooses the administrator's kubeconfig, who lets nodes read EndpointSlices.
+pub fn admin_kubeconfig(given: Option<&Path>, exists: impl Fn(&Path) -> bool) -> Option<PathBuf> {
+    match given {
+        Some(path) => exists(path).then(|| path.to_owned()),
+        None => first(&ADMINISTRATORS, exists),
+    }
+}
+
+fn first(known: &[&str], exists: impl Fn(&Path) -> bool) -> Option<PathBuf> {
+    let mut known = known.iter().map(Path::new);
+    known.find(|path| exists(path)).map(Path::to_owned)
+}
+
+/// Names the kubeconfigs that are looked for.
 pub fn looked_for() -> String {
-    KNOWN.map(|(path, _)| path).join(", ")
+    KUBELETS.join(", ")
 }
 
 /// The binding by which nodes may read what kube-proxy reads; the rest they may anyway.
@@ -167,15 +176,28 @@ mod tests {
     }
 
     #[test]
-    fn the_given_kubeconfig_wins_then_kubeadm_s_then_k3s_s() {
+    fn the_given_kubeconfig_wins_then_kubelets_are_looked_for() {
         let all = |_: &Path| true;
         let found = kubeconfig(Some(Path::new("/x")), all).unwrap();
         assert_eq!(found, ("/x".into(), Identity::Given));
-        assert_eq!(kubeconfig(None, all).unwrap().1, Identity::Kubelet);
+        let of_kubeadm = ("/etc/kubernetes/kubelet.conf".into(), Identity::Kubelet);
+        assert_eq!(kubeconfig(None, all), Some(of_kubeadm));
         let k3s = |path: &Path| path.starts_with("/var/lib/rancher/k3s");
-        assert_eq!(kubeconfig(None, k3s).unwrap().1, Identity::KubeProxy);
+        let (path, identity) = kubeconfig(None, k3s).unwrap();
+        assert!(path.ends_with("kubelet.kubeconfig"), "{}", path.display());
+        assert_eq!(identity, Identity::Kubelet);
         assert_eq!(kubeconfig(None, |_| false), None);
         assert!(looked_for().contains("kubelet.conf"));
+    }
+
+    #[test]
+    fn an_administrator_is_looked_for_where_distributions_put_one() {
+        let k3s = |path: &Path| path.starts_with("/etc/rancher/k3s");
+        let of_k3s = Some("/etc/rancher/k3s/k3s.yaml".into());
+        assert_eq!(admin_kubeconfig(None, k3s), of_k3s);
+        let given = Path::new("/etc/rancher/k3s/other.yaml");
+        assert_eq!(admin_kubeconfig(Some(given), k3s), Some(given.to_owned()));
+        assert_eq!(admin_kubeconfig(Some(Path::new("/x")), k3s), None);
     }
 
     #[test]
