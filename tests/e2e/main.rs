@@ -165,6 +165,11 @@ const SCENARIOS: &[Scenario] = &[
         scenarios::migration::run_iptables,
         "node_agent",
     ),
+    (
+        "kube_proxy_of_k3s_is_replaced_and_gets_services_back",
+        scenarios::migration::run_k3s,
+        "node_agent",
+    ),
 ];
 
 /// Scenarios of many minutes, each with a cluster of its own.

@@ -7,6 +7,7 @@
 //! target/go/bin.
 
 mod images;
+mod k3s;
 mod keepers;
 mod kubeadm;
 mod snapshot;
@@ -101,6 +102,33 @@ pub fn run_iptables(_: &Cluster) -> Result<(), Failure> {
     })
 }
 
+/// A cluster in k3s's shape, whose kube-proxy is a part of k3s's process.
+pub fn run_k3s(_: &Cluster) -> Result<(), Failure> {
+    with_stock("k3s", |cluster, stock| {
+        k3s::convert(cluster, stock)?;
+        cluster.kubectl("wait --for=condition=Ready node --all --timeout=60s")?;
+        let target = echo(cluster)?;
+        eventually("kube-proxy's rules", 30, || {
+            restored(cluster, k3s::MODE)?;
+            has_rules(cluster)
+        })?;
+        let mut old = Keepers::start(cluster, &target, "kube-proxy")?;
+        let before = settled_snapshots(cluster)?;
+        install(cluster)?;
+        old.go_on("beside kube-proxy")?;
+        k3s::migrate(cluster, false)?;
+        old.go_on("after all nodes")?;
+        replaced(cluster)?;
+        let mut new = Keepers::start(cluster, &target, "orlop")?;
+        k3s::migrate(cluster, true)?;
+        go_on(&mut [&mut old, &mut new], "after the way back")?;
+        restored(cluster, k3s::MODE)?;
+        end(vec![old, new])?;
+        uninstall(cluster)?;
+        same_as(cluster, &before)
+    })
+}
+
 /// A cluster that kubeadm made, with its own kube-proxy in the mode that it chooses.
 pub fn run_kubeadm(_: &Cluster) -> Result<(), Failure> {
     with_kubeadm("", "iptables")
@@ -141,6 +169,17 @@ fn with_kube_proxy(
     mode: &str,
     scenario: fn(&Cluster, &Target, &str) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
+    with_stock("kubeadm", |cluster, stock| {
+        let target = served(cluster, stock, mode)?;
+        scenario(cluster, &target, mode)
+    })
+}
+
+/// Brings a cluster up, in a folder of this name, for a scenario that makes its nodes stock ones.
+fn with_stock(
+    name: &str,
+    scenario: impl FnOnce(&Cluster, &Stock) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let Some(kube_proxy) = stock_program("KUBE_PROXY", "kube-proxy") else {
         return skip(no_stock_program("KUBE_PROXY", "kube-proxy"));
     };
@@ -151,13 +190,12 @@ fn with_kube_proxy(
         return skip("no standard CNI plugins: install containernetworking-plugins");
     }
     let dir = tempfile::tempdir()?;
-    let cluster = Cluster::up(&dir.path().join("kubeadm"), 2, false)?;
+    let cluster = Cluster::up(&dir.path().join(name), 2, false)?;
     let stock = Stock {
         kubelet,
         kube_proxy,
     };
-    let result =
-        served(&cluster, &stock, mode).and_then(|target| scenario(&cluster, &target, mode));
+    let result = scenario(&cluster, &stock);
     if result.is_err() {
         show_logs(&cluster);
     }
@@ -168,7 +206,7 @@ fn with_kube_proxy(
 /// A stock cluster in which kube-proxy serves an echo.
 fn served(cluster: &Cluster, stock: &Stock, mode: &str) -> Result<Target, Failure> {
     let begun = Instant::now();
-    stock::convert(cluster, stock)?;
+    stock::convert(cluster, stock, &stock::KUBEADM, |_, _| Ok(()))?;
     cluster.kubectl("wait --for=condition=Ready node --all --timeout=60s")?;
     deploy_kube_proxy(cluster, mode)?;
     let target = echo(cluster)?;
@@ -310,14 +348,18 @@ fn deploy_kube_proxy(cluster: &Cluster, mode: &str) -> Result<(), Failure> {
                 "curl -s --max-time 1 http://127.0.0.1:10249/proxyMode",
             )?;
             ensure(got == mode, format!("{node} is in mode {got}"))?;
-            shell(
-                cluster,
-                node,
-                "orlop node-agent cleanup-kube-proxy --dry-run | grep -q .",
-            )?;
         }
-        Ok(())
+        has_rules(cluster)
     })
+}
+
+/// Fails unless kube-proxy has written rules on each node.
+fn has_rules(cluster: &Cluster) -> Result<(), Failure> {
+    for (node, _) in NODES {
+        let line = "orlop node-agent cleanup-kube-proxy --dry-run | grep -q .";
+        shell(cluster, node, line)?;
+    }
+    Ok(())
 }
 
 fn target(cluster: &Cluster) -> Result<Target, Failure> {

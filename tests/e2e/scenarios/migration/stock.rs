@@ -1,5 +1,5 @@
 //! Test hosts made into nodes as kubeadm makes them: a stock kubelet, standard CNI plugins,
-//! kubeadm's files below `/etc/kubernetes`, and nothing of Orlop but its program. A cluster
+//! kubeconfigs where kubeadm or k3s has them, and nothing of Orlop but its program. A cluster
 //! comes up with our agents first, which gives its Nodes their pod ranges; then its hosts are
 //! started with other programs.
 //!
@@ -70,8 +70,26 @@ pub struct Stock {
     pub kube_proxy: PathBuf,
 }
 
-/// Starts the hosts of a cluster as stock nodes.
-pub fn convert(cluster: &Cluster, stock: &Stock) -> Result<(), Failure> {
+/// Where a distribution keeps its kubeconfigs, as absolute paths.
+pub struct Kubeconfigs {
+    pub kubelet: &'static str,
+    pub administrator: &'static str,
+}
+
+/// Those of kubeadm.
+pub const KUBEADM: Kubeconfigs = Kubeconfigs {
+    kubelet: "/etc/kubernetes/kubelet.conf",
+    administrator: "/etc/kubernetes/admin.conf",
+};
+
+/// Starts the hosts of a cluster as stock nodes, after `further` has prepared the folder of each, by
+/// its name.
+pub fn convert(
+    cluster: &Cluster,
+    stock: &Stock,
+    kubeconfigs: &Kubeconfigs,
+    further: impl Fn(&Path, &str) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let ranges: Vec<String> = NODES
         .iter()
         .map(|(name, _)| {
@@ -86,7 +104,8 @@ pub fn convert(cluster: &Cluster, stock: &Stock) -> Result<(), Failure> {
         cluster.host("kill", name)?;
     }
     for ((name, address), range) in NODES.iter().zip(&ranges) {
-        prepare(cluster, stock, name, address, range)?;
+        prepare(cluster, stock, kubeconfigs, (name, address), range)?;
+        further(&cluster.dir.join("nodes").join(name), name)?;
         cluster.host("start", name)?;
     }
     for (at, (name, _)) in NODES.iter().enumerate() {
@@ -105,14 +124,13 @@ pub fn convert(cluster: &Cluster, stock: &Stock) -> Result<(), Failure> {
 fn prepare(
     cluster: &Cluster,
     stock: &Stock,
-    name: &str,
-    address: &str,
+    kubeconfigs: &Kubeconfigs,
+    (name, address): (&str, &str),
     range: &str,
 ) -> Result<(), Failure> {
     let folder = cluster.dir.join("nodes").join(name);
     let group = machine::group_of(&cluster.dir, name).ok_or("no record of the cluster")?;
     let group = group.trim_end_matches("/system");
-    fs::create_dir_all(folder.join("etc/kubernetes"))?;
     // What our agent left on the disk.
     for left in ["opt/cni/bin/orlop-cni", "state"] {
         let path = folder.join(left);
@@ -129,14 +147,19 @@ fn prepare(
         folder.join("stock.yaml"),
         kubelet_configuration(&given, group),
     )?;
-    fs::copy(
-        folder.join("credentials/kubeconfig"),
-        folder.join("etc/kubernetes/kubelet.conf"),
-    )?;
+    let of_kubelet = within(&folder, kubeconfigs.kubelet)?;
+    fs::copy(folder.join("credentials/kubeconfig"), of_kubelet)?;
     if name == NODES[0].0 {
-        administrator(cluster, &folder.join("etc/kubernetes/admin.conf"))?;
+        administrator(cluster, &within(&folder, kubeconfigs.administrator)?)?;
     }
-    programs(&folder, stock, name, address)
+    programs(&folder, stock, kubeconfigs, (name, address))
+}
+
+/// Where a path of a host's is in its folder; makes the parent.
+pub fn within(folder: &Path, path: &str) -> Result<PathBuf, Failure> {
+    let path = folder.join(path.trim_start_matches('/'));
+    fs::create_dir_all(path.parent().ok_or("a path without a folder")?)?;
+    Ok(path)
 }
 
 /// The scripts and clients of a host, and a container runtime with standard CNI plugins.
@@ -187,7 +210,8 @@ oomScoreAdj: 0
     )
 }
 
-fn administrator(cluster: &Cluster, file: &Path) -> Result<(), Failure> {
+/// Writes an administrator's kubeconfig.
+pub fn administrator(cluster: &Cluster, file: &Path) -> Result<(), Failure> {
     let _ = fs::remove_file(file);
     let made = Command::new(node_programs().join("orlop"))
         .args(["credentials", "admin", "--server", SERVER, "--data-dir"])
@@ -200,13 +224,18 @@ fn administrator(cluster: &Cluster, file: &Path) -> Result<(), Failure> {
 }
 
 /// The kubelet in the agent's place, and the unit that is yet to be written.
-fn programs(folder: &Path, stock: &Stock, name: &str, address: &str) -> Result<(), Failure> {
+fn programs(
+    folder: &Path,
+    stock: &Stock,
+    kubeconfigs: &Kubeconfigs,
+    (name, address): (&str, &str),
+) -> Result<(), Failure> {
     let path = folder.join("host.json");
     let mut host: Value = serde_json::from_slice(&fs::read(&path)?)?;
     let kubelet = json!([
         stock.kubelet,
         "--config=/mnt/stock.yaml",
-        "--kubeconfig=/etc/kubernetes/kubelet.conf",
+        format!("--kubeconfig={}", kubeconfigs.kubelet),
         format!("--hostname-override={name}"),
         format!("--node-ip={address}"),
     ]);
