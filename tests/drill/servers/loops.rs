@@ -211,7 +211,10 @@ impl<'a> Loops<'a> {
         drop(observed);
         for job in done {
             let delete = format!("delete job {job} --namespace loops --wait=false");
-            self.cluster.kubectl(&delete)?;
+            let delete = format!("{delete} --ignore-not-found");
+            eventually("a Job to be deleted", RETRIES.as_secs(), || {
+                self.cluster.kubectl(&delete).map(drop)
+            })?;
         }
         Ok(())
     }
