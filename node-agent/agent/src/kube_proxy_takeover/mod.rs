@@ -57,7 +57,7 @@ pub struct Replacement {
     pub nodes: Cache<Node>,
     /// The address of kube-proxy's `/metrics`.
     pub metrics: SocketAddr,
-    /// Whether that port is left to kube-proxy.
+    /// Set while the agent keeps off that port, so that kube-proxy can listen there.
     pub lends_metrics_port: watch::Sender<bool>,
     /// Whether the maps hold what the API says.
     pub programmed: Arc<AtomicBool>,
@@ -184,7 +184,7 @@ impl Replacement {
         }
     }
 
-    /// Leaves the port to kube-proxy, or takes it again once kube-proxy has gone.
+    /// Frees the metrics port for kube-proxy, or has the agent listen there as soon as it is free.
     fn lend_metrics_port(&self, lends: bool) {
         self.lends_metrics_port
             .send_if_modified(|it| std::mem::replace(it, lends) != lends);

@@ -424,8 +424,8 @@ const fn listens(role: MachineRole) -> &'static [(u16, &'static str, &'static st
     }
 }
 
-/// Processes with kube-proxy's ports that `orlop migrate kube-proxy` gets to leave: kube-proxy, and k3s,
-/// of which it is a part.
+/// Names of processes that may have kube-proxy's ports until `orlop migrate kube-proxy`. k3s runs
+/// kube-proxy inside its own process.
 const KUBE_PROXIES: [&str; 4] = ["kube-proxy", "k3s", "k3s-server", "k3s-agent"];
 
 fn is_kube_proxy(process: &str) -> bool {

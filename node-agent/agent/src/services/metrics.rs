@@ -65,7 +65,8 @@ pub struct OtherMetrics {
     pub policy: GraceMetrics,
     /// Whether the maps hold what the API says.
     pub programmed: Arc<AtomicBool>,
-    /// Whether the port of metrics is left to kube-proxy, which is to serve next.
+    /// Set while the agent keeps off the metrics port, so that kube-proxy, which is to serve next, can
+    /// listen there.
     pub lends_metrics_port: watch::Sender<bool>,
 }
 
