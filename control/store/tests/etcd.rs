@@ -236,6 +236,43 @@ async fn a_watch_that_sleeps_through_a_storm_sees_every_event_once_and_in_order(
     assert_eq!(expected, first + WRITES);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn watches_that_nobody_reads_hold_up_neither_reads_nor_other_watches() {
+    const UNREAD: usize = 110;
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let store = server.connect().await;
+    let first = store.revision();
+    put(&store, "/a/first", "1", None).await;
+    let mut unread = Vec::new();
+    for _ in 0..UNREAD {
+        let mut watch = store.watch(Bytes::from_static(b"/a/"), first);
+        assert_eq!(next(&mut watch).await.events.len(), 1);
+        unread.push(watch);
+    }
+    let large = "x".repeat(300_000);
+    for count in 0..4 {
+        put(&store, &format!("/a/{count}"), &large, None).await;
+    }
+    // Members send as much as they may.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let read = store.get(Bytes::from_static(b"/a/0"), None);
+    let read = tokio::time::timeout(Duration::from_secs(5), read).await;
+    let read = read.expect("an answer").expect("a value");
+    assert_eq!(read.map(|it| it.value.len()), Some(large.len()));
+    let mut watch = store.watch(Bytes::from_static(b"/b/"), store.revision());
+    put(&store, "/b/1", "1", None).await;
+    assert_eq!(next(&mut watch).await.events.len(), 1);
+    // They have missed nothing.
+    for watch in &mut unread[..4] {
+        let mut seen = 0;
+        while seen < 4 {
+            seen += next(watch).await.events.len();
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_watch_overtaken_by_anothers_compaction_ends_with_that_error() {
     let Some(server) = Server::start() else {

@@ -54,20 +54,44 @@ pub(super) async fn connect(
     options: &EtcdOptions,
     endpoints: &[String],
 ) -> Result<Client, etcd_client::Error> {
-    let how = Some(options.connect());
     if options.dial.is_none() && options.calls.is_none() {
-        return Client::connect(endpoints, how).await;
+        return Client::connect(endpoints, Some(options.connect())).await;
     }
+    build(options, endpoints, None).await
+}
+
+/// A client of all members, with these windows.
+pub(super) async fn connect_with(
+    options: &EtcdOptions,
+    windows: Windows,
+) -> Result<Client, etcd_client::Error> {
+    build(options, &options.endpoints, Some(windows)).await
+}
+
+async fn build(
+    options: &EtcdOptions,
+    endpoints: &[String],
+    windows: Option<Windows>,
+) -> Result<Client, etcd_client::Error> {
     let builder = Builder {
         dial: options.dial.clone(),
         calls: options.calls.clone(),
+        windows,
     };
-    Client::connect_with_balanced_channel(endpoints, how, builder).await
+    Client::connect_with_balanced_channel(endpoints, Some(options.connect()), builder).await
+}
+
+/// Flow control windows of HTTP/2, in bytes; those of tonic are 2 and 5 MiB.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Windows {
+    pub stream: u32,
+    pub connection: u32,
 }
 
 struct Builder {
     dial: Option<Arc<dyn Dial>>,
     calls: Option<Arc<dyn Calls>>,
+    windows: Option<Windows>,
 }
 
 /// The members and whose turn it is. Clones are the same.
@@ -81,6 +105,7 @@ struct Turns {
     /// Members that come and go.
     changes: mpsc::Receiver<Change<Uri, Endpoint>>,
     dial: Option<Arc<dyn Dial>>,
+    windows: Option<Windows>,
     channels: Vec<(Uri, tonic::transport::Channel)>,
     next: usize,
 }
@@ -107,6 +132,7 @@ impl BalancedChannelBuilder for Builder {
         let turns = Turns {
             changes,
             dial: self.dial,
+            windows: self.windows,
             channels: Vec::new(),
             next: 0,
         };
@@ -125,7 +151,12 @@ impl Turns {
     fn next(&mut self) -> Result<tonic::transport::Channel, IgnoredCalls> {
         while let Ok(change) = self.changes.try_recv() {
             match change {
-                Change::Insert(uri, endpoint) => {
+                Change::Insert(uri, mut endpoint) => {
+                    if let Some(windows) = self.windows {
+                        endpoint = endpoint
+                            .initial_stream_window_size(windows.stream)
+                            .initial_connection_window_size(windows.connection);
+                    }
                     let channel = channel(&endpoint, self.dial.clone());
                     self.channels.push((uri, channel));
                 }

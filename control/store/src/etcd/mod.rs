@@ -7,6 +7,7 @@
 //! * a watch resumes when a connection or a member fails, and determines its progress
 //!   (see `watch`);
 //! * keys with a limited lifetime share leases (see `lease`);
+//! * watches have connections of their own (see `lanes`);
 //! * callers may provide connections to members, and observe calls (see `members`);
 //! * while no member knows a leader, no request waits for one (see `leader`).
 //!
@@ -15,6 +16,7 @@
 
 mod convert;
 mod fault;
+mod lanes;
 mod leader;
 mod lease;
 mod members;
@@ -35,6 +37,7 @@ use tokio::sync::watch as channel;
 pub use self::members::{Calls, Dial, Io};
 
 use self::fault::Faults;
+use self::lanes::WatchLanes;
 use self::leader::LeaderLostSince;
 use self::lease::EtcdLeases;
 use crate::txn::GRANTED;
@@ -88,6 +91,7 @@ pub struct Etcd {
 /// State shared by calls and watches.
 struct EtcdShared {
     faults: Faults,
+    lanes: WatchLanes,
     root: Bytes,
     timeout: Duration,
     revision: channel::Sender<Revision>,
@@ -179,6 +183,7 @@ impl Etcd {
             .map_err(|error| faults.operation(error))?;
         let mut shared = EtcdShared {
             faults,
+            lanes: WatchLanes::new(options.clone()),
             root: options.root.clone(),
             timeout: options.timeout,
             revision: channel::Sender::new(0),

@@ -18,13 +18,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use etcd_client::{
-    Client, WatchClient, WatchOptions, WatchRequestSender, WatchResponse, WatchResponseStream,
-};
+use etcd_client::{Client, WatchOptions, WatchRequestSender, WatchResponse, WatchResponseStream};
 use futures::stream::{self, BoxStream, StreamExt};
 use tokio::sync::{Notify, watch as channel};
 use tokio::time::{Instant, sleep_until};
 
+use super::lanes::LaneSeat;
 use super::{EtcdShared, convert, fault};
 use crate::{Batch, Error, Event, Revision, prefix_end};
 
@@ -42,7 +41,6 @@ type RequestProgress = Arc<dyn Fn() + Send + Sync>;
 
 struct Driver {
     client: Client,
-    watches: WatchClient,
     shared: Arc<EtcdShared>,
     prefix: Bytes,
     /// Everything up to here was delivered.
@@ -67,6 +65,7 @@ struct Driver {
 struct OpenedWatch {
     requests: WatchRequestSender,
     responses: WatchResponseStream,
+    _seat: LaneSeat,
 }
 
 /// The event that happened first.
@@ -89,7 +88,6 @@ pub(super) fn start(
     let bell = Arc::new(Notify::new());
     let driver = Driver {
         client: client.clone(),
-        watches: client.watch_client().max_decoding_message_size(usize::MAX),
         shared: shared.clone(),
         prefix,
         place: after,
@@ -187,7 +185,10 @@ impl Driver {
         } else {
             (Bytes::new(), options.with_all_keys())
         };
-        let call = self.watches.watch(key, Some(options));
+        let call = async {
+            let (mut watches, seat) = self.shared.lanes.seat().await?;
+            Ok((watches.watch(key, Some(options)).await?, seat))
+        };
         let opened = tokio::select! {
             biased;
             _ = self.alive.changed() => {
@@ -197,11 +198,12 @@ impl Driver {
             opened = self.shared.timed(call) => opened,
         };
         match opened {
-            Ok(stream) => {
+            Ok((stream, seat)) => {
                 let (requests, responses) = stream.split();
                 self.stream = Some(OpenedWatch {
                     requests,
                     responses,
+                    _seat: seat,
                 });
                 if self.goal > self.place || self.wanted || self.owed {
                     self.ask_at = Some(Instant::now() + ASK_AFTER);
