@@ -5,7 +5,7 @@ mod inline_executor;
 mod system_runtime;
 
 use std::future::poll_fn;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -79,7 +79,7 @@ pub(crate) async fn serve(
         };
         let acceptor = TlsAcceptor::from(tls.load_full());
         let local = stream.local_addr().ok().map(|it| it.ip());
-        let cut = cut_off(kill.clone(), chain.clone(), local);
+        let cut = cut_off(kill.clone(), chain.api().lifecycle.withdrawn(local));
         let greeting = greet(stream, address, acceptor, chain.clone(), shutdown.clone());
         let system = system.and_then(SystemRuntime::handle).cloned();
         let tracker = connections.clone();
@@ -124,11 +124,11 @@ fn has_path<B>(request: &hyper::Request<B>) -> bool {
     request.method() == hyper::Method::CONNECT || !request.uri().path().is_empty()
 }
 
-/// Completes when a connection to the server's address `local` is to end, whatever it does.
-async fn cut_off(kill: CancellationToken, chain: Chain, local: Option<IpAddr>) {
+/// Completes when a connection is to end, whatever it does.
+async fn cut_off(kill: CancellationToken, withdrawn: impl Future<Output = ()>) {
     tokio::select! {
         () = kill.cancelled() => {}
-        () = chain.api().lifecycle.withdrawn(local) => {}
+        () = withdrawn => {}
     }
 }
 

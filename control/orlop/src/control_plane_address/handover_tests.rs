@@ -1,5 +1,6 @@
 //! Two servers in network namespaces of their own, one of which ends.
 
+use std::cell::RefCell;
 use std::net::IpAddr;
 use std::path::Path;
 use std::process::Command;
@@ -106,10 +107,17 @@ fn serve(server: usize, pki: &Path, stages: &Stages, changes: &mpsc::Sender<Chan
                 tokio::time::sleep(SAMPLE).await;
             }
         };
+        let told = RefCell::new(Vec::new());
+        let hear = |is_holder| {
+            assert!(is_holder || !has_address(), "told of the loss before it");
+            told.borrow_mut().push(is_holder);
+        };
         tokio::select! {
-            () = keeper.take_part(looks, &stages, &[]) => {}
+            () = keeper.take_part(looks, &stages, &[], hear) => {}
             () = sampling => {}
         }
+        let told = told.into_inner();
+        assert!(told.chunks(2).all(|it| *it == [true, false]), "{told:?}");
         sample();
     });
     runtime.block_on(off.cancelled());

@@ -215,20 +215,23 @@ impl AddressKeeper {
                 draining: api.lifecycle.draining(),
                 drained: api.lifecycle.drained(),
             };
-            self.take_part(ready, &stages, &listeners).await;
-            if shutdown.is_cancelled() {
-                api.lifecycle.withdraw(self.address);
-            }
+            let told = |is_holder| match is_holder {
+                true => api.lifecycle.restore(self.address),
+                false => api.lifecycle.withdraw(self.address),
+            };
+            self.take_part(ready, &stages, &listeners, told).await;
             stop.cancel();
         };
         tokio::join!(looking, taking_part);
     }
 
+    /// `told` hears when this server takes the address (`true`), and when it has given it back.
     async fn take_part(
         &self,
         looks: tokio::sync::watch::Receiver<Look>,
         stages: &ShutdownStages<'_>,
         listeners: &[Socket],
+        told: impl Fn(bool),
     ) {
         // An address that a killed process left: this server drops it until it decides to
         // take it.
@@ -277,7 +280,7 @@ impl AddressKeeper {
             ticked = now;
             let wanted = holds(own, &peers.all());
             if wanted != is_holder {
-                is_holder = self.change(wanted).await;
+                is_holder = self.change(wanted, &told).await;
                 announced = now;
             } else if is_holder && now - announced >= ANNOUNCE {
                 announced = now;
@@ -294,7 +297,7 @@ impl AddressKeeper {
             self.tell(advert).await;
         }
         if is_holder {
-            self.change(false).await;
+            self.change(false, &told).await;
         }
         // The others need not wait until they miss this server.
         let advert = Advert {
@@ -327,8 +330,11 @@ impl AddressKeeper {
     }
 
     /// Takes the address or gives it back; returns whether this server has it then.
-    async fn change(&self, take: bool) -> bool {
+    async fn change(&self, take: bool, told: impl Fn(bool)) -> bool {
         let (address, interface) = (self.address, self.interface.name.as_str());
+        if take {
+            told(true);
+        }
         let done = match take {
             true => self.interface.add(address).await,
             false => self.interface.remove(address).await,
@@ -341,6 +347,7 @@ impl AddressKeeper {
             }
             Ok(()) => {
                 tracing::info!(%address, interface, "released the control plane address");
+                told(false);
                 false
             }
             Err(error) => {
