@@ -3,6 +3,7 @@
 
 use std::{fs, net::SocketAddr, path::Path, time::Duration};
 
+use super::step::RunningKubeProxy;
 use crate::machine;
 
 /// The name of its process.
@@ -14,13 +15,16 @@ const WITHIN: Duration = Duration::from_secs(1);
 /// More than such an answer has, in bytes.
 const MOST: u64 = 4096;
 
-/// Whether a kube-proxy runs in this network namespace: there is a process of its name, or at
-/// `metrics`, the address of its `/metrics`, a server answers with one of its modes.
-pub async fn is_running(metrics: SocketAddr) -> bool {
-    tokio::task::spawn_blocking(|| runs_here(NAME))
+/// The kube-proxy that runs in this network namespace: a process of its name, or, at `metrics`, the
+/// address of its `/metrics`, a server that answers with one of its modes.
+pub async fn running(metrics: SocketAddr) -> Option<RunningKubeProxy> {
+    let process = tokio::task::spawn_blocking(|| runs_here(NAME)).await;
+    if process.unwrap_or_default() {
+        return Some(RunningKubeProxy::Process);
+    }
+    has_mode(metrics)
         .await
-        .unwrap_or_default()
-        || has_mode(metrics).await
+        .then_some(RunningKubeProxy::Embedded)
 }
 
 async fn has_mode(metrics: SocketAddr) -> bool {

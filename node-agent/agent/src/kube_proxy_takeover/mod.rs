@@ -35,7 +35,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use self::step::{
-    CONDITION, LABEL, ServiceProxyChoice, TakeoverFacts, TakeoverReason, TakeoverStep, next, worse,
+    CONDITION, LABEL, RulesHistory, ServiceProxyChoice, TakeoverFacts, TakeoverReason,
+    TakeoverStep, next, worse,
 };
 use crate::{Error, cleanup};
 
@@ -95,6 +96,7 @@ impl Replacement {
     pub async fn serve(self, shutdown: CancellationToken) {
         let mut teller = TakeoverReporter::default();
         let mut last: BTreeSet<String> = BTreeSet::new();
+        let mut history = RulesHistory::default();
         let mut settled: Option<(ServiceProxyChoice, Instant)> = None;
         loop {
             tokio::select! {
@@ -105,7 +107,7 @@ impl Replacement {
             if settled.is_some_and(|(as_of, at)| as_of == wanted && at.elapsed() < SETTLED) {
                 continue;
             }
-            let facts = match self.facts(&last).await {
+            let facts = match self.facts(&last, &mut history).await {
                 Ok(facts) => facts,
                 Err(error) => {
                     let message = error_chain(&error);
@@ -117,20 +119,29 @@ impl Replacement {
             };
             if facts.wanted != ServiceProxyChoice::Replaced {
                 last.clear();
+                history.forget_removals();
             }
-            // A kube-proxy that is a part of another program is known by its answer there.
-            let lends = facts.wanted == ServiceProxyChoice::Restored && !facts.kube_proxy;
-            self.lend_metrics_port(lends);
-            match next(&facts) {
+            let step = next(&facts);
+            // A kube-proxy in another program is known by its answer there.
+            let awaits = facts.wanted == ServiceProxyChoice::Restored && facts.kube_proxy.is_none();
+            self.lend_metrics_port(awaits || matches!(step, TakeoverStep::FreeMetricsPort(_)));
+            match step {
                 TakeoverStep::Say(reason, message) => {
                     let is_done =
                         matches!(reason, TakeoverReason::Beside | TakeoverReason::Replaced);
                     let is_told = teller.tell(&self, reason, message).await;
                     settled = (is_done && is_told).then(|| (wanted, Instant::now()));
                 }
+                TakeoverStep::FreeMetricsPort(message) => {
+                    history.port_is_free(Instant::now());
+                    let _ = teller.tell(&self, TakeoverReason::Waiting, message).await;
+                }
                 TakeoverStep::StandAside => return,
                 TakeoverStep::CleanUp => match self.clean_up().await {
-                    Ok(became_worse) => last = became_worse,
+                    Ok(became_worse) => {
+                        last = became_worse;
+                        history.removed(Instant::now());
+                    }
                     Err(error) => {
                         let message = error_chain(&error);
                         warn!(message, "failed to remove kube-proxy's rules");
@@ -195,15 +206,22 @@ impl Replacement {
         ServiceProxyChoice::of_label(node.as_ref().and_then(|it| it.label(LABEL)))
     }
 
-    async fn facts(&self, last: &BTreeSet<String>) -> Result<TakeoverFacts, TakeoverError> {
+    async fn facts(
+        &self,
+        last: &BTreeSet<String>,
+        history: &mut RulesHistory,
+    ) -> Result<TakeoverFacts, TakeoverError> {
         let wanted = self.wanted();
         let rules = tokio::task::spawn_blocking(move || match wanted {
             ServiceProxyChoice::Beside => Ok(Vec::new()),
             _ => cleanup::find(),
         });
         let rules = rules.await??.len();
-        let kube_proxy = detection::is_running(self.metrics).await;
-        let is_to_serve = wanted == ServiceProxyChoice::Restored && kube_proxy && rules > 0;
+        let kube_proxy = detection::running(self.metrics).await;
+        history.see(kube_proxy);
+        let now = Instant::now();
+        let is_to_serve =
+            wanted == ServiceProxyChoice::Restored && kube_proxy.is_some() && rules > 0;
         let unwritten = if is_to_serve {
             self.unwritten().await?
         } else {
@@ -214,6 +232,8 @@ impl Replacement {
             programmed: self.programmed.load(Ordering::Relaxed),
             kube_proxy,
             rules,
+            origin: history.origin(now),
+            came_back: history.came_back(now),
             unwritten,
             worse: last.clone(),
         })

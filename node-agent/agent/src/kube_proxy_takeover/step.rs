@@ -1,6 +1,9 @@
 //! What a node does on its way from kube-proxy to these programs, and back. Pure.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 /// The label of a Node that says who is to serve Services on it. kube-proxy's DaemonSet
 /// leaves out nodes with the value `replaced`.
@@ -37,17 +40,53 @@ pub enum TakeoverReason {
     CleanupFailed,
 }
 
+/// How a kube-proxy runs on this node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunningKubeProxy {
+    /// As a process of its own.
+    Process,
+    /// As part of another program, as in k3s.
+    Embedded,
+}
+
+/// Where kube-proxy's rules come from, as far as this agent has seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RulesOrigin {
+    /// A kube-proxy that has ended.
+    Ended,
+    /// Perhaps a kube-proxy in another program, which nobody sees while the agent has the
+    /// metrics port.
+    Unknown,
+}
+
+/// What this agent has seen of whoever writes kube-proxy's rules.
+#[derive(Clone, Debug, Default)]
+pub struct RulesHistory {
+    /// A process of kube-proxy was there, and its rules have not been removed since.
+    process: bool,
+    /// The metrics port has been free since, and rules are there.
+    port_free: Option<Instant>,
+    /// They were removed.
+    removed: bool,
+    /// They were removed another time, last at.
+    came_back: Option<Instant>,
+}
+
 /// Facts about this node that decide the next step.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TakeoverFacts {
     /// Who is to serve.
     pub wanted: ServiceProxyChoice,
     /// The maps hold what the API says.
     pub programmed: bool,
-    /// A kube-proxy runs in this network namespace.
-    pub kube_proxy: bool,
+    /// The kube-proxy that runs in this network namespace.
+    pub kube_proxy: Option<RunningKubeProxy>,
     /// So many tables and sets of rules are kube-proxy's.
     pub rules: usize,
+    /// Who wrote them.
+    pub origin: RulesOrigin,
+    /// They were written again after their removal, not long ago.
+    pub came_back: bool,
     /// Services with endpoints that kube-proxy's rules do not name; looked for only when
     /// kube-proxy is to serve.
     pub unwritten: BTreeSet<String>,
@@ -60,6 +99,8 @@ pub struct TakeoverFacts {
 pub enum TakeoverStep {
     /// Remove kube-proxy's rules.
     CleanUp,
+    /// Free the metrics port, so that a kube-proxy in another program is seen there.
+    FreeMetricsPort(String),
     /// Leave new connections to kube-proxy.
     StandAside,
     /// Nothing; this is said.
@@ -122,6 +163,65 @@ impl TakeoverReason {
     }
 }
 
+// === impl RulesHistory ===
+
+/// How long the metrics port stays free for a kube-proxy in another program, which tries to
+/// listen there every 5 s.
+pub const PORT_FREE_FOR: Duration = Duration::from_secs(7);
+/// After so long without them, rules are gone for good: kube-proxy looks for its own every 30 s.
+const AWAY_FOR: Duration = Duration::from_secs(60);
+
+impl RulesHistory {
+    /// Takes down what is there now.
+    pub fn see(&mut self, kube_proxy: Option<RunningKubeProxy>) {
+        self.process |= kube_proxy == Some(RunningKubeProxy::Process);
+        if kube_proxy.is_some() {
+            self.port_free = None;
+        }
+    }
+
+    /// Takes down that the metrics port is free, at `now`.
+    pub fn port_is_free(&mut self, now: Instant) {
+        self.port_free.get_or_insert(now);
+    }
+
+    /// Takes down that rules were removed, at `now`.
+    pub fn removed(&mut self, now: Instant) {
+        self.process = false;
+        self.port_free = None;
+        if std::mem::replace(&mut self.removed, true) {
+            self.came_back = Some(now);
+        }
+    }
+
+    /// Forgets removals: rules that kube-proxy is to write do not come back.
+    pub fn forget_removals(&mut self) {
+        self.removed = false;
+        self.came_back = None;
+        self.port_free = None;
+    }
+
+    /// Who wrote the rules that are there at `now`.
+    #[must_use]
+    pub fn origin(&self, now: Instant) -> RulesOrigin {
+        let nobody_came = self
+            .port_free
+            .is_some_and(|since| now.duration_since(since) >= PORT_FREE_FOR);
+        if self.process || nobody_came {
+            RulesOrigin::Ended
+        } else {
+            RulesOrigin::Unknown
+        }
+    }
+
+    /// Whether rules were written again after their removal, not long before `now`.
+    #[must_use]
+    pub fn came_back(&self, now: Instant) -> bool {
+        self.came_back
+            .is_some_and(|at| now.duration_since(at) < AWAY_FOR)
+    }
+}
+
 /// Decides on the next step.
 #[must_use]
 pub fn next(facts: &TakeoverFacts) -> TakeoverStep {
@@ -130,7 +230,7 @@ pub fn next(facts: &TakeoverFacts) -> TakeoverStep {
         ServiceProxyChoice::Beside if !facts.programmed => {
             wait("the maps do not hold all Services yet")
         }
-        ServiceProxyChoice::Beside if facts.kube_proxy => TakeoverStep::Say(
+        ServiceProxyChoice::Beside if facts.kube_proxy.is_some() => TakeoverStep::Say(
             TakeoverReason::Beside,
             "kube-proxy runs, too; Orlop serves new connections".to_owned(),
         ),
@@ -140,8 +240,14 @@ pub fn next(facts: &TakeoverFacts) -> TakeoverStep {
         ServiceProxyChoice::Replaced if !facts.programmed => {
             wait("the maps do not hold all Services yet; kube-proxy's rules stay")
         }
-        ServiceProxyChoice::Replaced if facts.kube_proxy => {
+        ServiceProxyChoice::Replaced if facts.kube_proxy == Some(RunningKubeProxy::Process) => {
             wait("kube-proxy still runs on this node; its rules stay until it has ended")
+        }
+        ServiceProxyChoice::Replaced if facts.kube_proxy == Some(RunningKubeProxy::Embedded) => {
+            wait(
+                "kube-proxy still runs on this node, as part of another program (in k3s, set \
+                 `disable-kube-proxy: true` and start it again); its rules stay until it has ended",
+            )
         }
         ServiceProxyChoice::Replaced if !facts.worse.is_empty() => TakeoverStep::Say(
             TakeoverReason::WorseThanBefore,
@@ -150,12 +256,23 @@ pub fn next(facts: &TakeoverFacts) -> TakeoverStep {
                 some(&facts.worse)
             ),
         ),
-        ServiceProxyChoice::Replaced if facts.rules > 0 => TakeoverStep::CleanUp,
+        ServiceProxyChoice::Replaced if facts.rules > 0 => match facts.origin {
+            RulesOrigin::Ended => TakeoverStep::CleanUp,
+            RulesOrigin::Unknown => TakeoverStep::FreeMetricsPort(format!(
+                "the metrics port is free for {} s, to see whether a kube-proxy runs as part of \
+                 another program",
+                PORT_FREE_FOR.as_secs()
+            )),
+        },
+        ServiceProxyChoice::Replaced if facts.came_back => wait(
+            "kube-proxy's rules were written again after they had been removed: look for a \
+             kube-proxy in another program",
+        ),
         ServiceProxyChoice::Replaced => TakeoverStep::Say(
             TakeoverReason::Replaced,
             "Orlop serves Services; no rule of kube-proxy is left".to_owned(),
         ),
-        ServiceProxyChoice::Restored if !facts.kube_proxy => {
+        ServiceProxyChoice::Restored if facts.kube_proxy.is_none() => {
             wait("kube-proxy does not run on this node yet")
         }
         ServiceProxyChoice::Restored if facts.rules == 0 => {
@@ -192,8 +309,10 @@ mod tests {
         TakeoverFacts {
             wanted,
             programmed: true,
-            kube_proxy: true,
+            kube_proxy: Some(RunningKubeProxy::Process),
             rules: 3,
+            origin: RulesOrigin::Ended,
+            came_back: false,
             unwritten: BTreeSet::new(),
             worse: BTreeSet::new(),
         }
@@ -210,7 +329,7 @@ mod tests {
     fn nothing_is_removed_before_kube_proxy_has_ended_and_maps_are_full() {
         let mut it = facts(ServiceProxyChoice::Replaced);
         assert_eq!(reason(&it), Some(TakeoverReason::Waiting), "it runs");
-        it.kube_proxy = false;
+        it.kube_proxy = None;
         assert_eq!(next(&it), TakeoverStep::CleanUp);
         it.programmed = false;
         assert_eq!(
@@ -224,8 +343,70 @@ mod tests {
     }
 
     #[test]
+    fn rules_of_somebody_unknown_stay_until_nobody_came_to_the_free_port() {
+        let start = Instant::now();
+        let mut history = RulesHistory::default();
+        history.see(None);
+        let mut it = facts(ServiceProxyChoice::Replaced);
+        it.kube_proxy = None;
+        it.origin = history.origin(start);
+        assert!(
+            matches!(next(&it), TakeoverStep::FreeMetricsPort(_)),
+            "{:?}",
+            next(&it)
+        );
+        history.port_is_free(start);
+        history.port_is_free(start + PORT_FREE_FOR / 2);
+        assert_eq!(
+            history.origin(start + PORT_FREE_FOR / 2),
+            RulesOrigin::Unknown
+        );
+        it.origin = history.origin(start + PORT_FREE_FOR);
+        assert_eq!(next(&it), TakeoverStep::CleanUp);
+
+        // It came, and was disabled: the next one has as long.
+        history.see(Some(RunningKubeProxy::Embedded));
+        assert_eq!(history.origin(start + PORT_FREE_FOR), RulesOrigin::Unknown);
+        it.kube_proxy = Some(RunningKubeProxy::Embedded);
+        let TakeoverStep::Say(TakeoverReason::Waiting, message) = next(&it) else {
+            panic!("{:?}", next(&it));
+        };
+        assert!(message.contains("disable-kube-proxy"), "{message}");
+    }
+
+    #[test]
+    fn rules_of_a_process_that_ended_go_at_once_and_others_that_follow_do_not() {
+        let start = Instant::now();
+        let mut history = RulesHistory::default();
+        history.see(Some(RunningKubeProxy::Process));
+        history.see(None);
+        assert_eq!(history.origin(start), RulesOrigin::Ended);
+        history.removed(start);
+        assert_eq!(history.origin(start), RulesOrigin::Unknown);
+        assert!(!history.came_back(start));
+    }
+
+    #[test]
+    fn a_node_whose_rules_come_back_is_not_replaced_until_they_stay_away() {
+        let start = Instant::now();
+        let mut history = RulesHistory::default();
+        history.removed(start);
+        history.removed(start + Duration::from_secs(30));
+        let mut it = facts(ServiceProxyChoice::Replaced);
+        (it.kube_proxy, it.rules) = (None, 0);
+        for (seconds, expected) in [
+            (31, TakeoverReason::Waiting),
+            (89, TakeoverReason::Waiting),
+            (90, TakeoverReason::Replaced),
+        ] {
+            it.came_back = history.came_back(start + Duration::from_secs(seconds));
+            assert_eq!(reason(&it), Some(expected), "{seconds} s");
+        }
+    }
+
+    #[test]
     fn nothing_is_removed_without_being_asked() {
-        for kube_proxy in [false, true] {
+        for kube_proxy in [None, Some(RunningKubeProxy::Process)] {
             let it = TakeoverFacts {
                 kube_proxy,
                 ..facts(ServiceProxyChoice::Beside)
@@ -259,7 +440,7 @@ mod tests {
         let before: BTreeSet<String> = ["a/x:80", "a/y:80"].map(str::to_owned).into();
         let after: BTreeSet<String> = ["a/y:80", "b/new:1"].map(str::to_owned).into();
         let mut it = facts(ServiceProxyChoice::Replaced);
-        it.kube_proxy = false;
+        it.kube_proxy = None;
         it.rules = 0;
         it.worse = worse(&before, &after);
         let TakeoverStep::Say(TakeoverReason::WorseThanBefore, message) = next(&it) else {
@@ -274,7 +455,7 @@ mod tests {
         assert_eq!(next(&it), TakeoverStep::StandAside);
         it.rules = 0;
         assert_eq!(reason(&it), Some(TakeoverReason::Waiting));
-        it.kube_proxy = false;
+        it.kube_proxy = None;
         it.rules = 3;
         assert_eq!(
             reason(&it),

@@ -59,6 +59,13 @@ fn add_program(folder: &Path) -> Result<(), Failure> {
     Ok(fs::write(path, serde_json::to_vec_pretty(&host)?)?)
 }
 
+/// Starts k3s again on a node, after the agent there has taken kube-proxy's ports.
+pub fn start_again(cluster: &Cluster, node: &str) -> Result<(), Failure> {
+    shell(cluster, node, "systemctl stop k3s")?;
+    super::mode(cluster, node, "ebpf")?;
+    shell(cluster, node, "systemctl start k3s").map(drop)
+}
+
 /// `orlop migrate kube-proxy`, or the way back, by an administrator who starts k3s again on each node
 /// when the command waits for it.
 pub fn migrate(cluster: &Cluster, undo: bool) -> Result<(), Failure> {

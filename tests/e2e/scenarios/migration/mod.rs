@@ -116,6 +116,8 @@ pub fn run_k3s(_: &Cluster) -> Result<(), Failure> {
         let before = settled_snapshots(cluster)?;
         install(cluster)?;
         old.go_on("beside kube-proxy")?;
+        // The agent of the first node does not see the kube-proxy that runs from now on.
+        k3s::start_again(cluster, NODES[0].0)?;
         k3s::migrate(cluster, false)?;
         old.go_on("after all nodes")?;
         replaced(cluster)?;
