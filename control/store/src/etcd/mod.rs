@@ -7,7 +7,7 @@
 //! * a watch resumes when a connection or a member fails, and determines its progress
 //!   (see `watch`);
 //! * keys with a limited lifetime share leases (see `lease`);
-//! * watches have connections of their own (see `lanes`);
+//! * watches have connections of their own (see `watch_pool`);
 //! * callers may provide connections to members, and observe calls (see `members`);
 //! * while no member knows a leader, no request waits for one (see `leader`).
 //!
@@ -16,11 +16,11 @@
 
 mod convert;
 mod fault;
-mod lanes;
 mod leader;
 mod lease;
 mod members;
 mod watch;
+mod watch_pool;
 
 use std::fmt;
 use std::sync::Arc;
@@ -37,9 +37,9 @@ use tokio::sync::watch as channel;
 pub use self::members::{Calls, Dial, Io};
 
 use self::fault::Faults;
-use self::lanes::WatchLanes;
 use self::leader::LeaderLostSince;
 use self::lease::EtcdLeases;
+use self::watch_pool::WatchPool;
 use crate::txn::GRANTED;
 use crate::{
     Error, KeyValue, Outcome, Page, Precondition, Range, Revision, Size, Store, Watch, WatchParts,
@@ -91,7 +91,7 @@ pub struct Etcd {
 /// State shared by calls and watches.
 struct EtcdShared {
     faults: Faults,
-    lanes: WatchLanes,
+    watches: WatchPool,
     root: Bytes,
     timeout: Duration,
     revision: channel::Sender<Revision>,
@@ -183,7 +183,7 @@ impl Etcd {
             .map_err(|error| faults.operation(error))?;
         let mut shared = EtcdShared {
             faults,
-            lanes: WatchLanes::new(options.clone()),
+            watches: WatchPool::new(options.clone()),
             root: options.root.clone(),
             timeout: options.timeout,
             revision: channel::Sender::new(0),

@@ -23,7 +23,7 @@ use futures::stream::{self, BoxStream, StreamExt};
 use tokio::sync::{Notify, watch as channel};
 use tokio::time::{Instant, sleep_until};
 
-use super::lanes::LaneSeat;
+use super::watch_pool::StreamPermit;
 use super::{EtcdShared, convert, fault};
 use crate::{Batch, Error, Event, Revision, prefix_end};
 
@@ -65,7 +65,7 @@ struct Driver {
 struct OpenedWatch {
     requests: WatchRequestSender,
     responses: WatchResponseStream,
-    _seat: LaneSeat,
+    _permit: StreamPermit,
 }
 
 /// The event that happened first.
@@ -186,8 +186,8 @@ impl Driver {
             (Bytes::new(), options.with_all_keys())
         };
         let call = async {
-            let (mut watches, seat) = self.shared.lanes.seat().await?;
-            Ok((watches.watch(key, Some(options)).await?, seat))
+            let (mut watches, permit) = self.shared.watches.acquire().await?;
+            Ok((watches.watch(key, Some(options)).await?, permit))
         };
         let opened = tokio::select! {
             biased;
@@ -198,12 +198,12 @@ impl Driver {
             opened = self.shared.timed(call) => opened,
         };
         match opened {
-            Ok((stream, seat)) => {
+            Ok((stream, permit)) => {
                 let (requests, responses) = stream.split();
                 self.stream = Some(OpenedWatch {
                     requests,
                     responses,
-                    _seat: seat,
+                    _permit: permit,
                 });
                 if self.goal > self.place || self.wanted || self.owed {
                     self.ask_at = Some(Instant::now() + ASK_AFTER);
