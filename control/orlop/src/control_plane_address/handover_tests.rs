@@ -1,10 +1,9 @@
 //! Two servers in network namespaces of their own, one of which ends.
 
-use std::cell::RefCell;
 use std::net::IpAddr;
 use std::path::Path;
 use std::process::Command;
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -36,6 +35,8 @@ struct Stages {
     drained: CancellationToken,
     /// The machine is switched off, and its network namespace disappears with the link.
     off: CancellationToken,
+    /// What the server itself was told of the address.
+    told: Arc<Mutex<Vec<bool>>>,
 }
 
 /// A server acquires the address or loses it.
@@ -83,6 +84,7 @@ fn serve(server: usize, pki: &Path, stages: &Stages, changes: &mpsc::Sender<Chan
             is_stopping: false,
         };
         let (_tell, looks) = tokio::sync::watch::channel(ready);
+        let told = &stages.told;
         let stages = ShutdownStages {
             shutdown: &stages.shutdown,
             draining: &stages.draining,
@@ -107,17 +109,14 @@ fn serve(server: usize, pki: &Path, stages: &Stages, changes: &mpsc::Sender<Chan
                 tokio::time::sleep(SAMPLE).await;
             }
         };
-        let told = RefCell::new(Vec::new());
         let hear = |is_holder| {
             assert!(is_holder || !has_address(), "told of the loss before it");
-            told.borrow_mut().push(is_holder);
+            told.lock().expect("no panic").push(is_holder);
         };
         tokio::select! {
             () = keeper.take_part(looks, &stages, &[], hear) => {}
             () = sampling => {}
         }
-        let told = told.into_inner();
-        assert!(told.chunks(2).all(|it| *it == [true, false]), "{told:?}");
         sample();
     });
     runtime.block_on(off.cancelled());
@@ -180,6 +179,8 @@ fn a_server_that_ends_keeps_the_address_while_clients_leave_and_never_shares_it(
             taken.server == other && taken.has_address,
             "after the release: {taken:?}"
         );
+        let told = stages[holder].told.lock().expect("no panic").clone();
+        assert_eq!(told.last(), Some(&false), "told of the release: {told:?}");
         let without = taken.at - released.at;
         assert!(without < WITHOUT_HOLDER, "nobody has it for {without:?}");
     });
