@@ -127,6 +127,7 @@ impl Replacement {
             self.lend_metrics_port(awaits || matches!(step, TakeoverStep::FreeMetricsPort(_)));
             match step {
                 TakeoverStep::Say(reason, message) => {
+                    history.port_is_taken();
                     let is_done =
                         matches!(reason, TakeoverReason::Beside | TakeoverReason::Replaced);
                     let is_told = teller.tell(&self, reason, message).await;

@@ -59,16 +59,16 @@ pub enum RulesOrigin {
     Unknown,
 }
 
-/// What this agent has seen of whoever writes kube-proxy's rules.
+/// What this agent has seen of kube-proxy and of the removal of its rules.
 #[derive(Clone, Debug, Default)]
 pub struct RulesHistory {
-    /// A process of kube-proxy was there, and its rules have not been removed since.
+    /// Whether a process of kube-proxy has run since the last removal.
     process: bool,
-    /// The metrics port has been free since, and rules are there.
+    /// Since when the agent has left the metrics port free.
     port_free: Option<Instant>,
-    /// They were removed.
+    /// Whether rules have been removed.
     removed: bool,
-    /// They were removed another time, last at.
+    /// The last removal of rules that had been written again.
     came_back: Option<Instant>,
 }
 
@@ -168,11 +168,11 @@ impl TakeoverReason {
 /// How long the metrics port stays free for a kube-proxy in another program, which tries to
 /// listen there every 5 s.
 pub const PORT_FREE_FOR: Duration = Duration::from_secs(7);
-/// After so long without them, rules are gone for good: kube-proxy looks for its own every 30 s.
+/// How long rules must stay away before they count as gone: kube-proxy looks for its own every 30 s.
 const AWAY_FOR: Duration = Duration::from_secs(60);
 
 impl RulesHistory {
-    /// Takes down what is there now.
+    /// Records what runs now.
     pub fn see(&mut self, kube_proxy: Option<RunningKubeProxy>) {
         self.process |= kube_proxy == Some(RunningKubeProxy::Process);
         if kube_proxy.is_some() {
@@ -180,12 +180,17 @@ impl RulesHistory {
         }
     }
 
-    /// Takes down that the metrics port is free, at `now`.
+    /// Records that the metrics port is free at `now`.
     pub fn port_is_free(&mut self, now: Instant) {
         self.port_free.get_or_insert(now);
     }
 
-    /// Takes down that rules were removed, at `now`.
+    /// Records that the agent has the metrics port again.
+    pub fn port_is_taken(&mut self) {
+        self.port_free = None;
+    }
+
+    /// Records that rules were removed at `now`.
     pub fn removed(&mut self, now: Instant) {
         self.process = false;
         self.port_free = None;
@@ -194,7 +199,7 @@ impl RulesHistory {
         }
     }
 
-    /// Forgets removals: rules that kube-proxy is to write do not come back.
+    /// Forgets removals, since kube-proxy is to write its rules again.
     pub fn forget_removals(&mut self) {
         self.removed = false;
         self.came_back = None;
@@ -361,6 +366,9 @@ mod tests {
             history.origin(start + PORT_FREE_FOR / 2),
             RulesOrigin::Unknown
         );
+        history.port_is_taken();
+        assert_eq!(history.origin(start + PORT_FREE_FOR), RulesOrigin::Unknown);
+        history.port_is_free(start);
         it.origin = history.origin(start + PORT_FREE_FOR);
         assert_eq!(next(&it), TakeoverStep::CleanUp);
 
