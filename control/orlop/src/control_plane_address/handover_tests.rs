@@ -35,8 +35,8 @@ struct Stages {
     drained: CancellationToken,
     /// The machine is switched off, and its network namespace disappears with the link.
     off: CancellationToken,
-    /// What the server itself was told of the address.
-    told: Arc<Mutex<Vec<bool>>>,
+    /// Calls of `on_change`, in order: whether the server takes the address or has given it back.
+    changes: Arc<Mutex<Vec<bool>>>,
 }
 
 /// A server acquires the address or loses it.
@@ -84,7 +84,7 @@ fn serve(server: usize, pki: &Path, stages: &Stages, changes: &mpsc::Sender<Chan
             is_stopping: false,
         };
         let (_tell, looks) = tokio::sync::watch::channel(ready);
-        let told = &stages.told;
+        let calls = &stages.changes;
         let stages = ShutdownStages {
             shutdown: &stages.shutdown,
             draining: &stages.draining,
@@ -109,12 +109,12 @@ fn serve(server: usize, pki: &Path, stages: &Stages, changes: &mpsc::Sender<Chan
                 tokio::time::sleep(SAMPLE).await;
             }
         };
-        let hear = |is_holder| {
-            assert!(is_holder || !has_address(), "told of the loss before it");
-            told.lock().expect("no panic").push(is_holder);
+        let on_change = |is_holder| {
+            assert!(is_holder || !has_address(), "called before the release");
+            calls.lock().expect("no panic").push(is_holder);
         };
         tokio::select! {
-            () = keeper.take_part(looks, &stages, &[], hear) => {}
+            () = keeper.take_part(looks, &stages, &[], on_change) => {}
             () = sampling => {}
         }
         sample();
@@ -179,8 +179,8 @@ fn a_server_that_ends_keeps_the_address_while_clients_leave_and_never_shares_it(
             taken.server == other && taken.has_address,
             "after the release: {taken:?}"
         );
-        let told = stages[holder].told.lock().expect("no panic").clone();
-        assert_eq!(told.last(), Some(&false), "told of the release: {told:?}");
+        let calls = stages[holder].changes.lock().expect("no panic").clone();
+        assert_eq!(calls.last(), Some(&false), "after the release: {calls:?}");
         let without = taken.at - released.at;
         assert!(without < WITHOUT_HOLDER, "nobody has it for {without:?}");
     });

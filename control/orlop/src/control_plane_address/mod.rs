@@ -215,23 +215,24 @@ impl AddressKeeper {
                 draining: api.lifecycle.draining(),
                 drained: api.lifecycle.drained(),
             };
-            let told = |is_holder| match is_holder {
+            let on_change = |is_holder| match is_holder {
                 true => api.lifecycle.restore(self.address),
                 false => api.lifecycle.withdraw(self.address),
             };
-            self.take_part(ready, &stages, &listeners, told).await;
+            self.take_part(ready, &stages, &listeners, on_change).await;
             stop.cancel();
         };
         tokio::join!(looking, taking_part);
     }
 
-    /// `told` hears when this server takes the address (`true`), and when it has given it back.
+    /// Calls `on_change` with `true` before this server takes the address, and with `false` after
+    /// it has given it back.
     async fn take_part(
         &self,
         looks: tokio::sync::watch::Receiver<Look>,
         stages: &ShutdownStages<'_>,
         listeners: &[Socket],
-        told: impl Fn(bool),
+        on_change: impl Fn(bool),
     ) {
         // An address that a killed process left: this server drops it until it decides to
         // take it.
@@ -280,7 +281,7 @@ impl AddressKeeper {
             ticked = now;
             let wanted = holds(own, &peers.all());
             if wanted != is_holder {
-                is_holder = self.change(wanted, &told).await;
+                is_holder = self.change(wanted, &on_change).await;
                 announced = now;
             } else if is_holder && now - announced >= ANNOUNCE {
                 announced = now;
@@ -297,7 +298,7 @@ impl AddressKeeper {
             self.tell(advert).await;
         }
         if is_holder {
-            self.change(false, &told).await;
+            self.change(false, &on_change).await;
         }
         // The others need not wait until they miss this server.
         let advert = Advert {
@@ -330,10 +331,10 @@ impl AddressKeeper {
     }
 
     /// Takes the address or gives it back; returns whether this server has it then.
-    async fn change(&self, take: bool, told: impl Fn(bool)) -> bool {
+    async fn change(&self, take: bool, on_change: impl Fn(bool)) -> bool {
         let (address, interface) = (self.address, self.interface.name.as_str());
         if take {
-            told(true);
+            on_change(true);
         }
         let done = match take {
             true => self.interface.add(address).await,
@@ -347,7 +348,7 @@ impl AddressKeeper {
             }
             Ok(()) => {
                 tracing::info!(%address, interface, "released the control plane address");
-                told(false);
+                on_change(false);
                 false
             }
             Err(error) => {
