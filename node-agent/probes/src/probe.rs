@@ -168,28 +168,16 @@ impl Probes {
         }
     }
 
-    /// Starts the probes that should go on and ends those that should not.
+    /// Starts the probes that should go on and ends those that should not. `address`: where the
+    /// pod's containers are reached.
     pub fn sync(
         &mut self,
         pod: &Arc<Pod>,
         observed: &ObservedPod,
+        address: &str,
         started: &FxHashMap<String, bool>,
         live: bool,
     ) {
-        let ip: Arc<str> = if pod.spec.host_network {
-            pod.status.host_ip.as_str().into()
-        } else {
-            observed
-                .live_sandbox()
-                .and_then(|s| s.ips.first())
-                .map_or("", String::as_str)
-                .into()
-        };
-        let ip: Arc<str> = if ip.is_empty() {
-            "127.0.0.1".into()
-        } else {
-            ip
-        };
         let mut wanted = Vec::new();
         for container in pod.spec.all_containers() {
             let Some(record) = observed.latest(&container.name).filter(|r| r.running()) else {
@@ -232,7 +220,7 @@ impl Probes {
                 name: container.name.clone(),
                 record: record.clone(),
                 kind,
-                ip: ip.clone(),
+                ip: address.into(),
             };
             let task = control_supervise::task("probe")
                 .detail(format!("{}/{}", pod.namespace(), pod.name()))

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use control_client::{Cache, Client};
 use node_agent_cgroups::Cgroups;
+use node_agent_cri::observed::ObservedPod;
 use node_agent_cri::{RelistRate, Runtime};
 use node_agent_csi_client::CsiDrivers;
 use node_agent_images::ImagePuller;
@@ -13,6 +14,7 @@ use node_agent_kubelet_metrics::PodMetrics;
 use node_agent_node_lifecycle::machine::CurrentPressure;
 use node_agent_node_lifecycle::shutdown::NodeShutdown;
 use node_agent_objects::events::NodeEvents;
+use node_agent_objects::pod::Pod;
 use node_agent_objects::source::ObjectReader;
 use node_agent_pod_registry::PodRegistry;
 use node_agent_probes::probe::ProbeCounts;
@@ -73,4 +75,40 @@ pub struct PodContext {
     pub probes: Arc<ProbeCounts>,
     /// What is measured.
     pub metrics: Arc<PodMetrics>,
+}
+
+impl PodContext {
+    /// The address at which probes and hooks reach a pod's containers: the node's, if the pod is in
+    /// its network. The pod's status does not have it before the API server has stored it.
+    #[must_use]
+    pub fn address_of<'a>(&'a self, pod: &Pod, observed: &'a ObservedPod) -> &'a str {
+        let ip = if pod.spec.host_network {
+            self.node.host_ips.first()
+        } else {
+            observed.live_sandbox().and_then(|s| s.ips.first())
+        };
+        ip.map_or("127.0.0.1", String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use node_agent_cri::fake::Fake;
+    use node_agent_cri::observed::ObservedPod;
+    use serde_json::json;
+
+    use crate::testing;
+
+    #[tokio::test]
+    async fn a_pod_in_the_nodes_network_is_reached_there_before_its_status_says_so() {
+        let root = tempfile::tempdir().unwrap();
+        let context = testing::context(&Fake::default(), root.path(), Default::default());
+        let pod = testing::pod("web", json!({"hostNetwork": true, "containers": []}), false);
+        assert!(pod.status.host_ip.is_empty());
+        let observed = ObservedPod {
+            sandboxes: Vec::new(),
+            containers: Vec::new(),
+        };
+        assert_eq!(context.address_of(&pod, &observed), "10.1.0.1");
+    }
 }

@@ -399,7 +399,7 @@ impl PodState {
             runtime: &*self.shared.runtime,
             container,
             id,
-            ip: kill::address(&self.shared, &self.pod, &self.observed),
+            ip: self.shared.address_of(&self.pod, &self.observed),
         };
         let limit = Duration::from_secs(24 * 3600);
         match hooks::hook(hook, place, limit).await {

@@ -114,7 +114,7 @@ pub async fn container(
             runtime: &*shared.runtime,
             container,
             id: &record.id,
-            ip: address(shared, pod, observed),
+            ip: shared.address_of(pod, observed),
         };
         let limit = Duration::from_secs(u64::try_from(grace).unwrap_or(0));
         if let HookOutcome::Failure(why) | HookOutcome::Unknown(why) =
@@ -154,17 +154,6 @@ pub async fn stop(runtime: &dyn Runtime, id: &str, grace: i64) -> node_agent_cri
         Err(error) if !error.is_not_found() => Err(error),
         _ => Ok(()),
     }
-}
-
-/// Where the pod's containers are reached.
-#[must_use]
-pub fn address<'a>(shared: &'a PodContext, pod: &Pod, observed: &'a ObservedPod) -> &'a str {
-    let ip = if pod.spec.host_network {
-        shared.node.host_ips.first()
-    } else {
-        observed.live_sandbox().and_then(|s| s.ips.first())
-    };
-    ip.map_or("127.0.0.1", String::as_str)
 }
 
 /// Seconds that a container gets whose probe failed: the probe's own, or the

@@ -110,9 +110,9 @@ impl LiveStatus {
         if let Some(snapshot) = &mut inner.snapshot {
             snapshot.memory.started.insert(id, true);
             let started = &snapshot.memory.started;
-            inner
-                .probes
-                .sync(&snapshot.pod, &snapshot.observed, started, live);
+            let (pod, observed) = (&snapshot.pod, &snapshot.observed);
+            let address = self.shared.address_of(pod, observed);
+            inner.probes.sync(pod, observed, address, started, live);
         }
         inner.publish(&self.shared, false);
     }
@@ -153,7 +153,9 @@ impl LiveStatus {
         started: &FxHashMap<String, bool>,
         live: bool,
     ) {
-        self.lock().probes.sync(pod, observed, started, live);
+        let address = self.shared.address_of(pod, observed);
+        let mut inner = self.lock();
+        inner.probes.sync(pod, observed, address, started, live);
     }
 
     /// Ends all probes.
