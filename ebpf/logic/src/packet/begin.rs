@@ -7,7 +7,7 @@ use ebpf_abi::{
 };
 
 use super::headers::TcpFlags;
-use super::lifetime::{FRESH, idle, is_over, is_pair, log, together};
+use super::lifetime::{FRESH, idle, is_over, is_pair, log, together, yields_port};
 use super::track::{direct_return, first_seen, way};
 use super::{Fragment, Origin, PacketVerdict, Search, Step, Work};
 use crate::found_backend::FoundBackend;
@@ -327,6 +327,8 @@ fn add_reply<M: Flows>(maps: &M, flow: &Flow, work: &mut Work) -> PacketVerdict 
         work.to.source_port = Port::new((first + next) as u16);
     }
     work.flow = *flow;
+    // The first port is taken from a flow that has expired only.
+    work.search.left = 0;
     let mut full = false;
     let mut searched = false;
     let mut attempt = 0;
@@ -383,7 +385,9 @@ fn begin_search(work: &mut Work) {
 }
 
 /// Looks for a port that is free, or of a flow that is over: first some at random, which
-/// nearly always finds one and keeps those in use spread evenly, then each of the range.
+/// nearly always finds one and keeps those in use spread evenly, then each of the range. Of
+/// these, one of a connection that is closed will do as well ([`yields_port`]): a range of a few
+/// thousand ports would otherwise allow a backend a few dozen connections a second.
 /// [`PacketVerdict::Unknown`] if there is one, which `work.to` has then. In two functions, since
 /// the verifier walks through each round of a loop.
 #[inline(always)]
@@ -511,7 +515,10 @@ pub(super) fn take_over<M: Flows>(maps: &M, work: &mut Work) -> bool {
     if paired {
         life = together(work.other.life, life);
     }
-    if !is_over(&work.config().timeouts, client.protocol, life, work.now) {
+    let is_last_resort = work.search.random == 0 && work.search.left != 0;
+    if !is_over(&work.config().timeouts, client.protocol, life, work.now)
+        && !(is_last_resort && yields_port(theirs.flags, client.protocol, life, work.now))
+    {
         return false;
     }
     // Its key in the log finds nothing and is dropped then.

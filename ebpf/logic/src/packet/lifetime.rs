@@ -137,6 +137,19 @@ pub fn is_over(timeouts: &Timeouts, protocol: Protocol, life: Life, now: u32) ->
     u64::from(idle) > limit >> Life::TICK
 }
 
+/// Whether a flow gives its port to another one where all are in use: it is closed, and has been
+/// quiet for longer than the last segments of a connection take. A backend that closed the
+/// connection may still wait for late segments; it accepts the next connection of the port all the
+/// same, at the latest when its SYN is repeated (RFC 6191). The kernel's own flows are in its tables,
+/// too.
+#[inline(always)]
+pub(super) fn yields_port(flags: FlowFlags, protocol: Protocol, life: Life, now: u32) -> bool {
+    protocol == Protocol::TCP
+        && is_closed(life)
+        && idle(life, now) > FRESH
+        && !flags.contains(FlowFlags::KERNEL)
+}
+
 /// Ticks since it was used. Processors' clocks may differ by one.
 #[inline(always)]
 pub(super) fn idle(life: Life, now: u32) -> u32 {

@@ -443,6 +443,51 @@ fn ports_run_out_cleanly_and_are_reused_when_flows_are_over() {
 }
 
 #[test]
+fn ports_of_closed_connections_are_reused_where_all_are_in_use() {
+    let mut model = ports(0, ServiceFlags::NONE, &[backend(REMOTE[0])]);
+    let config = model.config.as_mut().unwrap();
+    (config.first_port, config.last_port) = (61_000, 61_003);
+    let send = |model: &Model, client: u16, flags| {
+        let packet = tcp((CLIENT[0], 4000 + client), (NODE[0], NODE_PORT), flags, b"");
+        let (verdict, out, _) = run(model, Origin::Device, &packet);
+        (verdict, out)
+    };
+    let mut given = Vec::new();
+    for client in 0..4 {
+        let (_, out) = send(&model, client, SYN);
+        let given_port = read(&out).ports.0;
+        let answer = |flags| tcp((REMOTE[0], 8080), (NODE[0], given_port), flags, b"");
+        run(&model, Origin::Device, &answer(SYN | ACK));
+        send(&model, client, ACK);
+        // One connection is closed by both sides.
+        if client == 2 {
+            send(&model, client, FIN | ACK);
+            run(&model, Origin::Device, &answer(FIN | ACK));
+            send(&model, client, ACK);
+        }
+        given.push(given_port);
+    }
+    let later = |model: &Model, seconds: u64| {
+        model.now.set(model.now.get() + seconds * 1_000_000_000);
+    };
+    // Its last segments may still be on the way.
+    later(&model, 3);
+    assert_eq!(send(&model, 10, SYN).0, PacketVerdict::Drop);
+    later(&model, 3);
+    let (verdict, out) = send(&model, 11, SYN);
+    assert_eq!(verdict, PacketVerdict::Forward);
+    assert_eq!(read(&out).ports.0, given[2]);
+    // Those that are open keep theirs.
+    later(&model, 3);
+    assert_eq!(send(&model, 12, SYN).0, PacketVerdict::Drop);
+    for client in [0, 1, 3] {
+        let (verdict, out) = send(&model, client, ACK);
+        assert_eq!(verdict, PacketVerdict::Forward, "{client}");
+        assert_eq!(read(&out).ports.0, given[usize::from(client)]);
+    }
+}
+
+#[test]
 fn full_table_refuses_new_flows_and_keeps_old_ones() {
     let mut model = ports(0, ServiceFlags::NONE, &[backend(REMOTE[0])]);
     model.flows_capacity = Some(20);
