@@ -262,6 +262,19 @@ impl Conversion {
         let Some(pools) = self.pool_names(id, spec.pools, spec.pool_selectors) else {
             return;
         };
+        if spec
+            .preferred_node_selectors
+            .is_some_and(|it| !it.is_empty())
+        {
+            self.refuse(
+                id,
+                "preferredNodeSelectors",
+                "Orlop prefers no node, and a node that answers for an address keeps it: limit                  the nodes by nodeSelectors",
+            );
+            if !self.lossy {
+                return;
+            }
+        }
         let mut base = json!({});
         if !pools.is_empty() {
             base["ipPools"] = pools.into();
@@ -299,6 +312,14 @@ impl Conversion {
         }
         let mut communities = Vec::new();
         let mut whole = true;
+        if spec.as_path_prepend.is_some_and(|it| it != 0) {
+            self.refuse(
+                id,
+                "asPathPrepend",
+                "Orlop does not lengthen the AS path: prepend it at the router, or use                  communities",
+            );
+            whole = false;
+        }
         for text in spec.communities.into_iter().flatten() {
             let value = self.communities.get(&text).unwrap_or(&text);
             let value = value.strip_prefix("large:").unwrap_or(value);
@@ -340,12 +361,14 @@ impl Conversion {
         let mut lost: Vec<(&str, &str)> = Vec::new();
         // Without these there is no corresponding session.
         let mut impossible: Vec<(&str, &str)> = Vec::new();
+        // What the router sees is all that there is: Orlop has no number besides.
+        let own_asn = spec.local_asn.filter(|it| *it != 0).unwrap_or(spec.my_asn);
         let asn = match (
             spec.peer_asn.filter(|it| *it != 0),
             spec.dynamic_asn.as_deref(),
         ) {
             (Some(asn), None | Some("")) => Some(asn),
-            (None, Some("internal")) => Some(spec.my_asn),
+            (None, Some("internal")) => Some(own_asn),
             (None, Some("external")) => {
                 impossible.push(("dynamicASN", "Orlop needs the router's number: set peerASN"));
                 None
@@ -372,7 +395,7 @@ impl Conversion {
             ));
         }
         let mut peer = json!({
-            "myASN": spec.my_asn,
+            "myASN": own_asn,
             "peerASN": asn,
             "peerAddress": spec.peer_address,
         });

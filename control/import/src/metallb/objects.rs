@@ -36,6 +36,15 @@ pub(super) struct L2Spec {
     pub node_selectors: Option<Vec<LabelSelector>>,
     pub service_selectors: Option<Vec<LabelSelector>>,
     pub interfaces: Option<Vec<String>>,
+    pub preferred_node_selectors: Option<Vec<PreferredNodeSelector>>,
+}
+
+/// Nodes that MetalLB 0.16 and later prefer for an address.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct PreferredNodeSelector {
+    pub weight: i32,
+    pub preference: LabelSelector,
 }
 
 /// `spec` of a BGPAdvertisement.
@@ -45,6 +54,7 @@ pub(super) struct BgpSpec {
     pub aggregation_length: Option<u8>,
     pub aggregation_length_v6: Option<u8>,
     pub local_pref: Option<u32>,
+    pub as_path_prepend: Option<u8>,
     pub communities: Option<Vec<String>>,
     #[serde(rename = "ipAddressPools")]
     pub pools: Option<Vec<String>>,
@@ -63,6 +73,9 @@ pub(super) struct PeerSpec {
     pub my_asn: u32,
     #[serde(rename = "peerASN")]
     pub peer_asn: Option<u32>,
+    /// The number that the router sees instead of `myASN`, in MetalLB 0.16 and later.
+    #[serde(rename = "localASN")]
+    pub local_asn: Option<u32>,
     #[serde(rename = "dynamicASN")]
     pub dynamic_asn: Option<String>,
     pub peer_address: Option<String>,

@@ -11,6 +11,10 @@
 //! change for them. They also look for one pool with all addresses of a Service. So
 //! addresses that Services connect move together.
 //!
+//! Whoever announces an address has the state of the connections to it, so Orlop first
+//! announces it on the node on which MetalLB does, and nowhere else: MetalLB says which
+//! one that is since its release 0.14.
+//!
 //! **BGP.** A router has one session with an address of a node: the second is refused
 //! while the first is up. So the session moves node by node, while the other nodes keep
 //! announcing the same addresses: a route loses one of its next hops for some seconds,
@@ -36,6 +40,10 @@ use crate::{InvalidValue, ObjectId};
 pub const LABEL: &str = "orlop.dev/metallb";
 /// The label's value.
 pub const TAKEN: &str = "taken-over";
+/// The label's value on a Service that Orlop announces only on the node on which MetalLB does.
+pub const CLAIMED: &str = "claimed";
+/// The label of nodes by which one is selected.
+pub const HOSTNAME: &str = "kubernetes.io/hostname";
 /// MetalLB's pool for addresses that it does not announce any more.
 pub const PARKED: &str = "orlop-taken-over";
 /// The ConfigMap in MetalLB's namespace with the information for the way back.
@@ -84,6 +92,18 @@ pub enum Refusal {
         address: IpAddr,
         /// The node; empty if there is none.
         node: String,
+    },
+    /// Addresses of a Service are announced in different ways.
+    #[error(
+        "{near} is announced by ARP or NDP and {routed} by BGP, and both are of one Service, which \
+         moves as a whole: the route would be away until the sessions have changed hands. Announce \
+         both in the same way, or accept it with --allow-gap"
+    )]
+    Mixed {
+        /// The address that ARP or NDP announces.
+        near: IpAddr,
+        /// The one that BGP announces.
+        routed: IpAddr,
     },
 }
 
@@ -223,6 +243,14 @@ pub fn plan(situation: &Situation, allow_gap: bool) -> Result<Vec<Task>, Refusal
                 });
             }
         }
+        for group in situation.groups() {
+            let near = group.difference(&by_bgp).next();
+            let routed = group.intersection(&by_bgp).next();
+            if let (Some(near), Some(routed)) = (near, routed) {
+                let (near, routed) = (*near, *routed);
+                return Err(Refusal::Mixed { near, routed });
+            }
+        }
     }
     let mut tasks = vec![
         Task::Record,
@@ -306,6 +334,55 @@ pub fn limited(object: &Value) -> Value {
     }
     spec[key]["matchLabels"][LABEL] = TAKEN.into();
     limited
+}
+
+/// The node on which MetalLB announces Services by ARP and NDP, from its ServiceL2Status objects;
+/// `None` if it does not say, or announces them on several nodes.
+#[must_use]
+pub fn announcing_node(statuses: &[Value], services: &[&ServedService]) -> Option<String> {
+    let is_about = |status: &&Value| {
+        services.iter().any(|it| {
+            status["serviceNamespace"] == it.namespace.as_str()
+                && status["serviceName"] == it.name.as_str()
+        })
+    };
+    let statuses = statuses.iter().map(|it| &it["status"]);
+    let nodes: BTreeSet<&str> = statuses
+        .filter(is_about)
+        .filter_map(|it| it["node"].as_str())
+        .collect();
+    match nodes.first() {
+        Some(node) if nodes.len() == 1 => Some((*node).to_owned()),
+        _ => None,
+    }
+}
+
+/// L2Announcements that have a node announce the Services that are labelled [`CLAIMED`], and no
+/// other node: copies of those among `objects`.
+#[must_use]
+pub fn claiming(objects: &[Value], hostname: &str) -> Vec<Value> {
+    let announcements = objects.iter().filter(|it| it["kind"] == "L2Announcement");
+    announcements
+        .enumerate()
+        .map(|(number, object)| {
+            let mut claim = object.clone();
+            claim["metadata"] = json!({"name": format!("orlop-migrate-metallb-{number}")});
+            for (key, label, value) in [
+                ("serviceSelector", LABEL, CLAIMED),
+                ("nodeSelector", HOSTNAME, hostname),
+            ] {
+                let spec = &mut claim["spec"];
+                if !spec[key].is_object() {
+                    spec[key] = json!({});
+                }
+                let known = spec[key]["matchExpressions"].as_array();
+                let mut all = known.cloned().unwrap_or_default();
+                all.push(json!({"key": label, "operator": "In", "values": [value]}));
+                spec[key]["matchExpressions"] = all.into();
+            }
+            claim
+        })
+        .collect()
 }
 
 /// A pool with all ranges of some objects, which is there while pools come or go one by one:

@@ -54,3 +54,42 @@ fn inline_passwords_go_into_one_secret() {
         json!({"key": "r"})
     );
 }
+
+#[test]
+fn fields_of_metallb_0_16_are_converted_or_named() {
+    let peer = json!({
+        "apiVersion": "metallb.io/v1beta2", "kind": "BGPPeer",
+        "metadata": {"name": "r", "namespace": "metallb-system"},
+        "spec": {"myASN": 64512, "localASN": 65001, "peerASN": 65100, "peerAddress": "192.0.2.1"},
+    });
+    let advertisement = |kind: &str, spec: Value| {
+        json!({
+            "apiVersion": "metallb.io/v1beta1", "kind": kind,
+            "metadata": {"name": "a", "namespace": "metallb-system"},
+            "spec": spec,
+        })
+    };
+    let objects = [
+        peer,
+        advertisement(
+            "L2Advertisement",
+            json!({"preferredNodeSelectors": [
+                {"weight": 10, "preference": {"matchLabels": {"rack": "1"}}}]}),
+        ),
+        advertisement("BGPAdvertisement", json!({"asPathPrepend": 3})),
+    ];
+    let report = convert(&objects, false).unwrap();
+    let places: Vec<&str> = report.refused.iter().map(|it| it.place.as_str()).collect();
+    assert_eq!(places, ["preferredNodeSelectors", "asPathPrepend"]);
+    let kinds = |report: &Report| -> Vec<String> {
+        let kinds = report.objects.iter().filter_map(|it| it["kind"].as_str());
+        kinds.map(str::to_owned).collect()
+    };
+    assert_eq!(kinds(&report), ["BGPPeer"]);
+    assert_eq!(report.objects[0]["spec"]["myASN"], 65001);
+    let report = convert(&objects, true).unwrap();
+    assert_eq!(
+        kinds(&report),
+        ["BGPPeer", "L2Announcement", "BGPAdvertisement"]
+    );
+}

@@ -45,8 +45,8 @@ pub struct Options {
     /// Go on without what cannot be converted.
     #[arg(long)]
     pub lossy: bool,
-    /// Take over also addresses that only one node announces by BGP: their routes are away for
-    /// some seconds.
+    /// Take over also addresses that only one node announces by BGP, or that belong to a Service
+    /// with others that ARP or NDP announces: their routes are away for some seconds.
     #[arg(long)]
     pub allow_gap: bool,
     /// How long one step may take.

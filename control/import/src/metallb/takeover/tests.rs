@@ -156,6 +156,23 @@ fn a_route_with_a_single_next_hop_is_not_withdrawn_unasked() {
 }
 
 #[test]
+fn a_service_that_is_announced_in_two_ways_is_not_taken_over_unasked() {
+    let mut situation = situation();
+    // IPv4 by ARP, IPv6 by BGP.
+    situation.services[0]
+        .addresses
+        .push("2001:db8::1".parse().unwrap());
+    situation.services[0].pools.push("public".to_owned());
+    let refusal = plan(&situation, false).unwrap_err();
+    let text = refusal.to_string();
+    assert!(
+        text.contains("192.0.2.1 is announced by ARP") && text.contains("2001:db8::1 by BGP"),
+        "{text}"
+    );
+    assert!(plan(&situation, true).is_ok());
+}
+
+#[test]
 fn limited_objects_select_only_what_is_labelled() {
     let announcement = object("L2Announcement", "x", json!({}));
     assert_eq!(
@@ -173,6 +190,46 @@ fn limited_objects_select_only_what_is_labelled() {
     );
     let pool = object("IPPool", "x", json!({"ranges": []}));
     assert_eq!(limited(&pool), pool);
+}
+
+#[test]
+fn an_address_is_claimed_where_metallb_announces_it() {
+    let status = |service: &str, node: &str| {
+        json!({"status": {
+            "serviceNamespace": "d", "serviceName": service, "node": node}})
+    };
+    let statuses = [status("a", "n1"), status("b", "n2")];
+    let (a, b) = (
+        service("a", "192.0.2.1", "p", false),
+        service("b", "192.0.2.2", "p", false),
+    );
+    assert_eq!(announcing_node(&statuses, &[&a]).as_deref(), Some("n1"));
+    assert_eq!(announcing_node(&statuses, &[&a, &b]), None);
+    assert_eq!(announcing_node(&[], &[&a]), None);
+
+    let objects = [
+        object(
+            "L2Announcement",
+            "l",
+            json!({"ipPools": ["p"], "nodeSelector": {"matchLabels": {"rack": "1"}}}),
+        ),
+        object("BGPPeer", "r", json!({})),
+    ];
+    let claims = claiming(&objects, "host1");
+    assert_eq!(claims.len(), 1);
+    assert_eq!(claims[0]["metadata"]["name"], "orlop-migrate-metallb-0");
+    let spec = &claims[0]["spec"];
+    assert_eq!(spec["ipPools"], json!(["p"]));
+    // Nodes that the original leaves out are not selected by the copy either.
+    assert_eq!(spec["nodeSelector"]["matchLabels"], json!({"rack": "1"}));
+    assert_eq!(
+        spec["nodeSelector"]["matchExpressions"],
+        json!([{"key": HOSTNAME, "operator": "In", "values": ["host1"]}])
+    );
+    assert_eq!(
+        spec["serviceSelector"]["matchExpressions"],
+        json!([{"key": LABEL, "operator": "In", "values": [CLAIMED]}])
+    );
 }
 
 #[test]

@@ -15,8 +15,9 @@ use std::time::{Duration, Instant};
 use control_client::{Client, Resource, Selection, resources};
 use control_import::metallb::service::ServedService;
 use control_import::metallb::takeover::{
-    LABEL, PARKED, Situation, TAKEN, Task, cover, describe, exempting, limited, naming, parked,
-    parked_addresses, peers_of, plan, pool_ranges, sessions, unlimiting,
+    CLAIMED, HOSTNAME, LABEL, PARKED, Situation, TAKEN, Task, announcing_node, claiming, cover,
+    describe, exempting, limited, naming, parked, parked_addresses, peers_of, plan, pool_ranges,
+    sessions, unlimiting,
 };
 use control_import::{IMPORTED_FROM, ObjectId};
 use control_load_balancer::ASSIGNED;
@@ -87,6 +88,14 @@ static OWN_KINDS: [(&str, Resource); 5] = [
         ),
     ),
 ];
+
+/// Which node announces a Service by ARP and NDP. MetalLB has it since 0.14.
+const L2_STATUSES: Resource = Resource::namespaced(
+    "metallb.io",
+    "v1beta1",
+    "servicel2statuses",
+    "ServiceL2Status",
+);
 
 const ANNOUNCERS: Resource = Resource::cluster("orlop.dev", "v1alpha1", "announcers", "Announcer");
 
@@ -362,12 +371,14 @@ impl Takeover {
         record: &TakeoverRecord,
         before: &Answers,
     ) -> Result<(), Error> {
+        self.claim(addresses, situation).await?;
         for service in of_addresses(&situation.services, addresses) {
             self.label_service(service, Some(TAKEN)).await?;
         }
         for address in addresses {
             self.until_held(*address).await?;
         }
+        self.delete_claims(situation).await?;
         // Neighbours learn of the new owner while the old one still answers.
         tokio::time::sleep(SETTLE).await;
         verify(&situation.services, Some(addresses), before).await?;
@@ -381,6 +392,40 @@ impl Takeover {
         verify(&situation.services, Some(addresses), before).await
     }
 
+    /// Announces addresses on the node on which MetalLB does: it has the connections, and a node
+    /// that answers for an address keeps it. Without such a node any may.
+    async fn claim(
+        &self,
+        addresses: &BTreeSet<IpAddr>,
+        situation: &Situation,
+    ) -> Result<(), Error> {
+        let services = of_addresses(&situation.services, addresses);
+        let statuses = self.list(&L2_STATUSES, &Selection::all()).await?;
+        let node = announcing_node(&statuses, &services);
+        let labels = node.and_then(|it| situation.nodes.get(&it));
+        let Some(hostname) = labels.and_then(|it| it.get(HOSTNAME)) else {
+            return Ok(());
+        };
+        for claim in claiming(&situation.objects, hostname) {
+            self.apply_own(&claim).await?;
+        }
+        for service in services {
+            self.label_service(service, Some(CLAIMED)).await?;
+        }
+        for address in addresses {
+            self.until_held(*address).await?;
+        }
+        Ok(())
+    }
+
+    async fn delete_claims(&self, situation: &Situation) -> Result<(), Error> {
+        for claim in claiming(&situation.objects, "") {
+            let id = ObjectId::from_object(&claim);
+            self.delete_own(&id.kind, &id.name).await?;
+        }
+        Ok(())
+    }
+
     /// Lets MetalLB announce addresses again, and stops Orlop's announcements.
     async fn return_addresses(
         &self,
@@ -392,10 +437,11 @@ impl Takeover {
         taken.retain(|it| !addresses.contains(it));
         self.park(&taken, record).await?;
         tokio::time::sleep(SETTLE).await;
+        tokio::time::sleep(SETTLE).await;
         for service in of_addresses(&situation.services, addresses) {
             self.label_service(service, None).await?;
         }
-        Ok(())
+        self.delete_claims(situation).await
     }
 
     /// The addresses that MetalLB does not announce any more.
@@ -491,18 +537,36 @@ impl Takeover {
 
     /// Names of MetalLB's speaker pods, of one node or all.
     async fn speakers(&self, node: Option<&str>) -> Result<Vec<String>, Error> {
-        let pods = self.list(&resources::PODS, &self.own_namespace()).await?;
-        let is_speaker = |pod: &Value| {
+        let pods = self.speaker_pods().await?;
+        let here = |pod: &&Value| node.is_none_or(|node| pod["spec"]["nodeName"] == node);
+        let found = pods.iter().filter(here);
+        Ok(found.map(|pod| ObjectId::from_object(pod).name).collect())
+    }
+
+    /// The nodes on which MetalLB's speakers are ready.
+    async fn speaker_nodes(&self) -> Result<BTreeSet<String>, Error> {
+        let pods = self.speaker_pods().await?;
+        let is_ready = |pod: &&Value| {
+            let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+            let mut ready = conditions.filter(|it| it["type"] == "Ready");
+            ready.any(|it| it["status"] == "True")
+        };
+        let nodes = pods.iter().filter(is_ready);
+        let nodes = nodes.filter_map(|pod| pod["spec"]["nodeName"].as_str());
+        Ok(nodes.map(str::to_owned).collect())
+    }
+
+    async fn speaker_pods(&self) -> Result<Vec<Value>, Error> {
+        let mut pods = self.list(&resources::PODS, &self.own_namespace()).await?;
+        pods.retain(|pod| {
             let owners = pod["metadata"]["ownerReferences"].as_array();
             owners.is_some_and(|all| {
                 all.iter().any(|it| {
                     it["kind"] == "DaemonSet" && it["name"] == self.options.speaker.as_str()
                 })
             })
-        };
-        let here = |pod: &Value| node.is_none_or(|node| pod["spec"]["nodeName"] == node);
-        let found = pods.iter().filter(|pod| is_speaker(pod) && here(pod));
-        Ok(found.map(|pod| ObjectId::from_object(pod).name).collect())
+        });
+        Ok(pods)
     }
 }
 

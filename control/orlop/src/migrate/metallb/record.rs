@@ -1,5 +1,7 @@
 //! The record for the way back, kept in a ConfigMap.
 
+use std::collections::BTreeSet;
+
 use control_client::{Resource, resources};
 use control_import::ObjectId;
 use control_import::metallb::service::ServedService;
@@ -25,6 +27,8 @@ pub(super) struct TakeoverRecord {
     pub(super) failure_policies: Vec<String>,
     /// Parts of its speakers' DaemonSet.
     pub(super) speaker: Value,
+    /// The nodes on which its speakers were ready.
+    pub(super) speaker_nodes: BTreeSet<String>,
     /// Names of the objects that were created, by kind.
     pub(super) objects: Vec<(String, String)>,
     /// Annotations that were added to Services, by namespace and name.
@@ -135,6 +139,7 @@ impl Takeover {
                     "nodeSelector": template["nodeSelector"],
                 }},
             }}),
+            speaker_nodes: self.speaker_nodes().await?,
             objects: situation
                 .objects
                 .iter()
@@ -184,6 +189,7 @@ mod tests {
             replicas: Some(1),
             failure_policies: vec!["Fail".to_owned()],
             speaker: json!({"spec": {}}),
+            speaker_nodes: BTreeSet::from(["n".to_owned()]),
             objects: vec![("IPPool".to_owned(), "a".to_owned())],
             annotations: vec![("d".to_owned(), "s".to_owned(), vec!["k".to_owned()])],
             phase: Phase::TakenOver,

@@ -1,6 +1,8 @@
 //! The way back.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::fmt;
 
 use control_client::resources;
 use control_import::ObjectId;
@@ -31,8 +33,8 @@ impl Takeover {
         let groups = situation.groups();
         let words = [
             "limit Orlop's objects to what it has taken over",
-            "give MetalLB its pools and speakers back",
-            "let MetalLB announce addresses, node by node",
+            "give MetalLB its speakers back, node by node",
+            "let MetalLB announce addresses, one after another",
             "remove Orlop's objects and marks",
             "start MetalLB's controller",
         ];
@@ -58,9 +60,55 @@ impl Takeover {
             }
             self.write_record(&record, Phase::GivingBack).await?;
         }
+        // Of a take-over that was ended in between.
+        self.delete_claims(&situation).await?;
         say(1);
         self.set_failure_policies(&vec!["Ignore".to_owned(); record.failure_policies.len()])
             .await?;
+        // Speakers come back to the nodes that are not labelled. What ARP or NDP announces stays
+        // parked until all have come back: the first would announce it from where it runs.
+        let selector = match &record.speaker["spec"]["template"]["spec"]["nodeSelector"] {
+            Value::Null => json!({}),
+            other => other.clone(),
+        };
+        let patch = json!([
+            {"op": "add", "path": "/spec/template/spec/nodeSelector", "value": selector}]);
+        self.patch_speaker_by_json(&patch).await?;
+        let mut awaited: BTreeSet<String> = record
+            .speaker_nodes
+            .iter()
+            .filter(|it| situation.nodes.contains_key(*it))
+            .cloned()
+            .collect();
+        let later: BTreeSet<String> = awaited.intersection(&nodes).cloned().collect();
+        awaited.retain(|it| !later.contains(it));
+        self.until_speakers_are_ready(&awaited).await?;
+        verify(&situation.services, None, &before).await?;
+        for node in nodes {
+            self.label_node(&node, None).await?;
+            if later.contains(&node) {
+                awaited.insert(node);
+                self.until_speakers_are_ready(&awaited).await?;
+            }
+            verify(&situation.services, None, &before).await?;
+        }
+        self.patch_speaker_by_json(&restoring(&record.speaker))
+            .await?;
+        self.until_speakers_are_restarted().await?;
+        self.until_speakers_are_ready(&awaited).await?;
+        say(2);
+        for addresses in groups {
+            let mut taken = self.parked().await?;
+            taken.retain(|it| !addresses.contains(it));
+            self.park(&taken, &record).await?;
+            // Neighbours learn of the new owner while the old one still answers.
+            tokio::time::sleep(SETTLE).await;
+            for service in of_addresses(&situation.services, &addresses) {
+                self.label_service(service, None).await?;
+            }
+            tokio::time::sleep(SETTLE).await;
+            verify(&situation.services, Some(&addresses), &before).await?;
+        }
         self.park(&BTreeSet::new(), &record).await?;
         for advertisement in &record.advertisements {
             let id = ObjectId::from_object(advertisement);
@@ -73,29 +121,6 @@ impl Takeover {
                 self.patch_by_json(resource, &id.namespace, &id.name, &patch)
                     .await?;
             }
-        }
-        // Speakers come back to the nodes that are not labelled.
-        let selector = match &record.speaker["spec"]["template"]["spec"]["nodeSelector"] {
-            Value::Null => json!({}),
-            other => other.clone(),
-        };
-        let patch = json!([
-            {"op": "add", "path": "/spec/template/spec/nodeSelector", "value": selector}]);
-        self.patch_speaker_by_json(&patch).await?;
-        self.until_speakers_are_ready().await?;
-        verify(&situation.services, None, &before).await?;
-        say(2);
-        for addresses in groups {
-            for service in of_addresses(&situation.services, &addresses) {
-                self.label_service(service, None).await?;
-            }
-            tokio::time::sleep(SETTLE).await;
-            verify(&situation.services, Some(&addresses), &before).await?;
-        }
-        for node in nodes {
-            self.label_node(&node, None).await?;
-            self.until_speakers_are_ready().await?;
-            verify(&situation.services, None, &before).await?;
         }
         for service in &situation.services {
             self.label_service(service, None).await?;
@@ -125,8 +150,6 @@ impl Takeover {
             self.unmark(service, &record).await?;
         }
         say(4);
-        self.patch_speaker_by_json(&restoring(&record.speaker))
-            .await?;
         self.set_failure_policies(&record.failure_policies).await?;
         self.patch(
             &resources::DEPLOYMENTS,
@@ -171,31 +194,108 @@ impl Takeover {
             .await
     }
 
-    async fn until_speakers_are_ready(&self) -> Result<(), Error> {
+    /// Waits until speakers are ready on some nodes, and have read their configuration.
+    async fn until_speakers_are_ready(&self, nodes: &BTreeSet<String>) -> Result<(), Error> {
         self.until("MetalLB's speakers to be ready", || async {
-            let speaker: Value = self
-                .client
-                .get(
-                    &resources::DAEMON_SETS,
-                    &self.options.namespace,
-                    &self.options.speaker,
-                )
-                .await
-                .map_err(Error::Client)?;
-            let status = &speaker["status"];
-            let number = |key: &str| status[key].as_u64().unwrap_or_default();
-            let observed = status["observedGeneration"].as_u64();
-            let is_current = observed == speaker["metadata"]["generation"].as_u64();
-            let (ready, wanted) = (number("numberReady"), number("desiredNumberScheduled"));
-            Ok(if is_current && ready >= wanted {
-                None
-            } else {
-                Some(format!("{ready} of {wanted} are"))
-            })
+            let ready = self.speaker_nodes().await?;
+            let missing = nodes.difference(&ready).next();
+            Ok(missing.map(|node| format!("not on {node} yet")))
         })
         .await?;
-        // They read their configuration and announce.
         tokio::time::sleep(SETTLE).await;
         Ok(())
+    }
+
+    /// Waits until speakers that came back with the limited template run with MetalLB's own. They
+    /// are restarted one after another, so each may take the time of a step.
+    async fn until_speakers_are_restarted(&self) -> Result<(), Error> {
+        let restarts = Cell::new(Restarts::NotBegun);
+        while restarts.get() != Restarts::Done {
+            let before = restarts.get();
+            self.until("MetalLB's speakers to be restarted", || async {
+                let speaker: Value = self
+                    .client
+                    .get(
+                        &resources::DAEMON_SETS,
+                        &self.options.namespace,
+                        &self.options.speaker,
+                    )
+                    .await
+                    .map_err(Error::Client)?;
+                let now = Restarts::of(&speaker);
+                restarts.set(now);
+                Ok((now <= before).then(|| now.to_string()))
+            })
+            .await?;
+        }
+        Ok(())
+    }
+}
+
+/// How many pods of a DaemonSet have its present template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Restarts {
+    /// Its controller has not seen the template yet.
+    NotBegun,
+    /// So many have it.
+    Updated(u64),
+    /// All have it, or the others will not be given it.
+    Done,
+}
+
+impl Restarts {
+    fn of(daemon_set: &Value) -> Self {
+        let (meta, status) = (&daemon_set["metadata"], &daemon_set["status"]);
+        let number = |key: &str| status[key].as_u64().unwrap_or_default();
+        if number("observedGeneration") < meta["generation"].as_u64().unwrap_or_default() {
+            return Self::NotBegun;
+        }
+        let updated = number("updatedNumberScheduled");
+        let is_manual = daemon_set["spec"]["updateStrategy"]["type"] == "OnDelete";
+        if is_manual || updated >= number("desiredNumberScheduled") {
+            Self::Done
+        } else {
+            Self::Updated(updated)
+        }
+    }
+}
+
+impl fmt::Display for Restarts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotBegun => f.write_str("the DaemonSet's change is not observed yet"),
+            Self::Updated(updated) => write!(f, "{updated} are"),
+            Self::Done => f.write_str("all are"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn speakers_are_restarted_once_all_have_the_template() {
+        let daemon_set = |observed: u64, updated: u64, strategy: &str| {
+            json!({
+                "metadata": {"generation": 3},
+                "spec": {"updateStrategy": {"type": strategy}},
+                "status": {
+                    "observedGeneration": observed,
+                    "updatedNumberScheduled": updated,
+                    "desiredNumberScheduled": 2,
+                },
+            })
+        };
+        let of =
+            |observed, updated, strategy| Restarts::of(&daemon_set(observed, updated, strategy));
+        assert_eq!(of(2, 2, "RollingUpdate"), Restarts::NotBegun);
+        assert_eq!(of(3, 1, "RollingUpdate"), Restarts::Updated(1));
+        assert_eq!(of(3, 2, "RollingUpdate"), Restarts::Done);
+        assert_eq!(of(3, 0, "OnDelete"), Restarts::Done);
+        assert_eq!(of(2, 0, "OnDelete"), Restarts::NotBegun);
+        assert!(Restarts::NotBegun < Restarts::Updated(0));
+        assert!(Restarts::Updated(1) < Restarts::Updated(2));
+        assert!(Restarts::Updated(2) < Restarts::Done);
     }
 }
