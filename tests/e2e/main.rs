@@ -172,7 +172,7 @@ const SCENARIOS: &[Scenario] = &[
     ),
 ];
 
-/// Scenarios of many minutes, each with a cluster of its own.
+/// Scenarios of minutes, with programs that others do not need.
 const BY_NAME: &[Scenario] = &[
     (
         "kubeadm_cluster_is_migrated_and_gets_services_back",
@@ -183,6 +183,11 @@ const BY_NAME: &[Scenario] = &[
         "kubeadm_cluster_in_mode_nftables_is_migrated_and_gets_services_back",
         scenarios::migration::run_kubeadm_nftables,
         "node_agent",
+    ),
+    (
+        "addresses_of_metallb_are_taken_over_and_given_back",
+        scenarios::metallb::run,
+        "announce",
     ),
 ];
 

@@ -25,7 +25,7 @@ struct GoProgram {
 /// The release that programs report.
 const KUBERNETES: &str = "v1.36.3";
 
-const PROGRAMS: [GoProgram; 16] = [
+const PROGRAMS: [GoProgram; 18] = [
     GoProgram {
         name: "kubectl",
         module: "kubernetes",
@@ -125,6 +125,20 @@ const PROGRAMS: [GoProgram; 16] = [
         on_path: || which("coredns").is_some(),
     },
     GoProgram {
+        name: "metallb-controller",
+        module: "metallb",
+        package: "go.universe.tf/metallb/controller",
+        variable: "METALLB_CONTROLLER",
+        on_path: || which("metallb-controller").is_some(),
+    },
+    GoProgram {
+        name: "metallb-speaker",
+        module: "metallb",
+        package: "go.universe.tf/metallb/speaker",
+        variable: "METALLB_SPEAKER",
+        on_path: || which("metallb-speaker").is_some(),
+    },
+    GoProgram {
         name: "containerd",
         module: "containerd",
         package: "github.com/containerd/containerd/v2/cmd/containerd",
@@ -151,19 +165,28 @@ pub fn folder() -> PathBuf {
 
 /// What only a cluster that kubeadm makes consists of. Its tests are run by name.
 const OF_KUBEADM: [&str; 3] = ["kubeadm", "etcd-server", "coredns"];
+/// MetalLB. Its test is run by name, too.
+const OF_METALLB: [&str; 2] = ["metallb-controller", "metallb-speaker"];
 
 /// Builds what is missing or older than its pins: the first time about eighteen minutes
 /// of processor time, afterwards nothing. Programs on the PATH or in their variable are
 /// not built. Without Go, or when its module proxy does not answer, nothing is built, and
 /// the tests that need the program say so.
 pub fn build() {
-    build_these(|program| !OF_KUBEADM.contains(&program.name));
+    build_these(|program| {
+        !OF_KUBEADM.contains(&program.name) && !OF_METALLB.contains(&program.name)
+    });
 }
 
 /// Builds what a cluster consists of that kubeadm makes, as [`build`] does: the first time
 /// about four minutes more.
 pub fn build_for_kubeadm() {
     build_these(|program| OF_KUBEADM.contains(&program.name));
+}
+
+/// Builds MetalLB, as [`build`] does: the first time about four minutes more.
+pub fn build_for_metallb() {
+    build_these(|program| OF_METALLB.contains(&program.name));
 }
 
 fn build_these(is_wanted: impl Fn(&GoProgram) -> bool) {
@@ -295,10 +318,11 @@ mod tests {
         for program in &PROGRAMS {
             let pins = fs::read_to_string(program.source().join("go.mod")).unwrap();
             let package = program.package;
-            let module = package.split_once("/cmd/").map_or(package, |(it, _)| it);
-            let pinned = pins
-                .lines()
-                .any(|line| line.split_whitespace().any(|word| word == module));
+            let is_module = |word: &str| {
+                let rest = package.strip_prefix(word);
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            };
+            let pinned = pins.split_whitespace().any(is_module);
             assert!(pinned, "{} in {}", program.name, program.module);
         }
         let pins = fs::read_to_string(PROGRAMS[0].source().join("go.mod")).unwrap();

@@ -55,6 +55,9 @@ enum Verb {
         /// Also what the tests with kubeadm need: it, etcd and CoreDNS, where Go is installed.
         #[arg(long)]
         for_kubeadm: bool,
+        /// Also MetalLB, whose addresses a test takes over, where Go is installed.
+        #[arg(long)]
+        for_metallb: bool,
     },
     /// Build the eBPF programs and the binaries target/release/{orlop,orlop-cni}.
     Build,
@@ -225,14 +228,18 @@ fn perform(verb: Verb) -> Result<(), Error> {
         Verb::Setup {
             for_tests,
             for_kubeadm,
+            for_metallb,
         } => {
-            if for_tests || for_kubeadm {
+            if for_tests || for_kubeadm || for_metallb {
                 setup::setup_for_tests()?;
             } else {
                 setup::setup()?;
             }
             if for_kubeadm {
                 go::build_for_kubeadm();
+            }
+            if for_metallb {
+                go::build_for_metallb();
             }
             run::print_step("all is there");
             Ok(())

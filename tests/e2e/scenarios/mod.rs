@@ -14,6 +14,7 @@ pub mod hang;
 pub mod leaks;
 pub mod load_balancer;
 pub mod local_volumes;
+pub mod metallb;
 pub mod migration;
 pub mod namespace;
 pub mod node;

@@ -37,30 +37,43 @@ pub fn write(
         let program = programs
             .get(base)
             .ok_or_else(|| format!("no program for the image {name}"))?;
-        let mut files = Files::default();
         // The names by which the manifests call them, or that images start without a command.
-        match base {
-            "pause" | "coredns" => files.add(base, program)?,
-            _ => files.add(&format!("{PROGRAMS}/{base}"), program)?,
+        if matches!(base, "pause" | "coredns") {
+            images.push(of_program(name, program)?);
+            continue;
         }
+        let mut files = Files::default();
+        files.add(&format!("{PROGRAMS}/{base}"), program)?;
         if base == "kube-proxy" {
             files.packet_filters()?;
         }
-        let starts = matches!(base, "pause" | "coredns");
-        images.push(Image {
-            name: name.clone(),
-            variants: vec![Variant {
-                architecture: "amd64".to_owned(),
-                files: files.0,
-                entrypoint: starts.then(|| format!("/{base}")).into_iter().collect(),
-                arguments: Vec::new(),
-                user: String::new(),
-                compressed: false,
-            }],
-            labels: Vec::new(),
-        });
+        images.push(image(name, files, Vec::new()));
     }
     Ok(xtask_oci::write(File::create(path)?, &images, None)?)
+}
+
+/// An image that starts its only file, a program named as the image is.
+pub fn of_program(name: &str, program: &Path) -> Result<Image, Failure> {
+    let base = base(name);
+    let mut files = Files::default();
+    files.add(base, program)?;
+    Ok(image(name, files, vec![format!("/{base}")]))
+}
+
+fn image(name: &str, files: Files, entrypoint: Vec<String>) -> Image {
+    let variant = Variant {
+        architecture: "amd64".to_owned(),
+        files: files.0,
+        entrypoint,
+        arguments: Vec::new(),
+        user: String::new(),
+        compressed: false,
+    };
+    Image {
+        name: name.to_owned(),
+        variants: vec![variant],
+        labels: Vec::new(),
+    }
 }
 
 /// The last word of an image's name, without its tag.

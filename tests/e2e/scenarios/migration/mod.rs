@@ -6,12 +6,12 @@
 //! own up. `KUBE_PROXY` and `ORLOP_KUBELET` name other programs than those of the PATH and
 //! target/go/bin.
 
-mod images;
+pub mod images;
 mod k3s;
 mod keepers;
 mod kubeadm;
 mod snapshot;
-mod stock;
+pub mod stock;
 
 use std::{
     collections::BTreeMap,
