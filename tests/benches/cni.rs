@@ -125,7 +125,8 @@ fn on_the_node(pods: &[(String, String)]) -> Result<(), Failure> {
                 Ok((added, removed)) => {
                     println!("| {name}, {width} at a time | {added} | {removed} |");
                 }
-                Err(error) => done = Err(error),
+                // The first is the cause of those that follow.
+                Err(error) => done = done.and(Err(error)),
             }
         }
     }
