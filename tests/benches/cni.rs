@@ -66,7 +66,10 @@ fn pods(cluster: &Cluster) -> Result<Vec<(String, String)>, Failure> {
             "spec": {
                 "nodeName": "node-1",
                 "terminationGracePeriodSeconds": 0,
-                "containers": [{"name": "c", "image": "registry.orlop.dev/pause:1"}],
+                "containers": [{
+                    "name": "c", "image": "registry.orlop.dev/pause:1",
+                    "volumeMounts": [{"name": "absent", "mountPath": "/absent"}],
+                }],
                 "volumes": [{"name": "absent", "secret": {"secretName": "absent"}}],
             },
         })
