@@ -371,11 +371,17 @@ impl Takeover {
         record: &TakeoverRecord,
         before: &Answers,
     ) -> Result<(), Error> {
-        self.claim(addresses, situation).await?;
+        // With --allow-gap there may be others, which BGP announces later.
+        let near: BTreeSet<IpAddr> = situation
+            .by_l2_alone()
+            .intersection(addresses)
+            .copied()
+            .collect();
+        self.claim(addresses, &near, situation).await?;
         for service in of_addresses(&situation.services, addresses) {
             self.label_service(service, Some(TAKEN)).await?;
         }
-        for address in addresses {
+        for address in &near {
             self.until_held(*address).await?;
         }
         self.delete_claims(situation).await?;
@@ -386,7 +392,7 @@ impl Takeover {
         taken.extend(addresses);
         self.park(&taken, record).await?;
         tokio::time::sleep(SETTLE).await;
-        for address in addresses {
+        for address in &near {
             self.until_held(*address).await?;
         }
         verify(&situation.services, Some(addresses), before).await
@@ -397,6 +403,7 @@ impl Takeover {
     async fn claim(
         &self,
         addresses: &BTreeSet<IpAddr>,
+        near: &BTreeSet<IpAddr>,
         situation: &Situation,
     ) -> Result<(), Error> {
         let services = of_addresses(&situation.services, addresses);
@@ -412,7 +419,7 @@ impl Takeover {
         for service in services {
             self.label_service(service, Some(CLAIMED)).await?;
         }
-        for address in addresses {
+        for address in near {
             self.until_held(*address).await?;
         }
         Ok(())
@@ -436,7 +443,6 @@ impl Takeover {
         let mut taken = self.parked().await?;
         taken.retain(|it| !addresses.contains(it));
         self.park(&taken, record).await?;
-        tokio::time::sleep(SETTLE).await;
         tokio::time::sleep(SETTLE).await;
         for service in of_addresses(&situation.services, addresses) {
             self.label_service(service, None).await?;
