@@ -516,9 +516,9 @@ pub(super) fn take_over<M: Flows>(maps: &M, work: &mut Work) -> bool {
         life = together(work.other.life, life);
     }
     let is_last_resort = work.search.random == 0 && work.search.left != 0;
-    if !is_over(&work.config().timeouts, client.protocol, life, work.now)
-        && !(is_last_resort && yields_port(theirs.flags, client.protocol, life, work.now))
-    {
+    let is_free = is_over(&work.config().timeouts, client.protocol, life, work.now)
+        || (is_last_resort && yields_port(theirs.flags, client.protocol, life, work.now));
+    if !is_free {
         return false;
     }
     // Its key in the log finds nothing and is dropped then.
