@@ -269,7 +269,8 @@ impl Conversion {
             self.refuse(
                 id,
                 "preferredNodeSelectors",
-                "Orlop prefers no node, and a node that answers for an address keeps it: limit                  the nodes by nodeSelectors",
+                "Orlop prefers no node, and a node that answers for an address keeps it: limit \
+                 the nodes by nodeSelectors",
             );
             if !self.lossy {
                 return;
@@ -316,7 +317,8 @@ impl Conversion {
             self.refuse(
                 id,
                 "asPathPrepend",
-                "Orlop does not lengthen the AS path: prepend it at the router, or use                  communities",
+                "Orlop does not lengthen the AS path: prepend it at the router, or use \
+                 communities",
             );
             whole = false;
         }
@@ -361,7 +363,7 @@ impl Conversion {
         let mut lost: Vec<(&str, &str)> = Vec::new();
         // Without these there is no corresponding session.
         let mut impossible: Vec<(&str, &str)> = Vec::new();
-        // What the router sees is all that there is: Orlop has no number besides.
+        // MetalLB presents localASN to the router in place of myASN. Orlop has one number for both.
         let own_asn = spec.local_asn.filter(|it| *it != 0).unwrap_or(spec.my_asn);
         let asn = match (
             spec.peer_asn.filter(|it| *it != 0),

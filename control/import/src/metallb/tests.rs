@@ -81,6 +81,7 @@ fn fields_of_metallb_0_16_are_converted_or_named() {
     let report = convert(&objects, false).unwrap();
     let places: Vec<&str> = report.refused.iter().map(|it| it.place.as_str()).collect();
     assert_eq!(places, ["preferredNodeSelectors", "asPathPrepend"]);
+    assert!(report.refused.iter().all(|it| !it.text.contains("  ")));
     let kinds = |report: &Report| -> Vec<String> {
         let kinds = report.objects.iter().filter_map(|it| it["kind"].as_str());
         kinds.map(str::to_owned).collect()

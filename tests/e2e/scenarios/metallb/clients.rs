@@ -1,6 +1,6 @@
 //! Clients on the machine that is no node, one for each address. They hold connections to those that
-//! are announced by ARP. By BGP they only make new ones: a router spreads connections anew
-//! whenever a next hop leaves or joins, and the nodes that they come to then do not know them.
+//! are announced by ARP. To those that BGP announces they only open new ones: when a next hop
+//! leaves or joins, the router redistributes connections to nodes that do not know them.
 
 use std::{
     fs::{self, File},

@@ -19,7 +19,7 @@ pub const PROGRAMS: [(&str, &str); 2] = [
     ("METALLB_SPEAKER", "metallb-speaker"),
 ];
 const MODULE: &str = "go.universe.tf/metallb";
-/// Of the module's manifests the one whose speakers speak BGP themselves.
+/// The manifest of MetalLB's native mode, in which the speakers implement BGP without FRR.
 const MANIFEST: &str = "config/manifests/metallb-native.yaml";
 /// The format of autonomous system numbers.
 const NARROW: &str = "format: int32\n                maximum: 4294967295";

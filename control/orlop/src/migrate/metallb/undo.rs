@@ -60,7 +60,7 @@ impl Takeover {
             }
             self.write_record(&record, Phase::GivingBack).await?;
         }
-        // Of a take-over that was ended in between.
+        // A take-over that was interrupted may have left its temporary announcements.
         self.delete_claims(&situation).await?;
         say(1);
         self.set_failure_policies(&vec!["Ignore".to_owned(); record.failure_policies.len()])
