@@ -48,7 +48,7 @@ mod socket;
 
 pub use found_backend::FoundBackend;
 pub use lookup::{ATTEMPTS, Admission, Choice, LookupClient, choose};
-pub use maps::{Entropy, Flows, InsertOutcome, Maps};
+pub use maps::{Entropy, FlowBeginner, Flows, InsertOutcome, Maps};
 pub use socket::{
     Family, Peer, Refusal, Socket, SocketVerdict, bind, connect, peer_name, receive, send,
 };

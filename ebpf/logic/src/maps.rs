@@ -1,5 +1,6 @@
 //! The maps that decisions read and write.
 
+use ebpf_abi::policy::PolicyFlow;
 use ebpf_abi::{
     Address, Affinity, AffinityKey, Backend, ChecksummedValue, Config, ConfigFlags, Counter,
     FlowEntry, FlowLogKey, FragmentKey, FragmentPorts, Life, MaglevKey, MemberKey, NodeFlags,
@@ -79,6 +80,9 @@ pub trait Flows: Maps + Entropy {
     fn is_inside(&self, address: Address) -> bool;
     /// Returns whether pods reach the address with the node's address.
     fn leaves(&self, address: Address) -> bool;
+    /// Returns which end began a flow of a pod, whose packets have this tuple; `None` if
+    /// policy has not seen the flow.
+    fn beginner(&self, of: &Tuple) -> Option<FlowBeginner>;
     /// Returns whether the address is in one of the set's source ranges.
     fn is_source(&self, set: u32, address: Address) -> bool;
     /// Returns whether there may be an entry under this key, if that is cheaper than a
@@ -109,6 +113,30 @@ pub trait Flows: Maps + Entropy {
     fn step(&self, step: Step, origin: Origin, work: &mut Work) -> PacketVerdict;
     /// Stores the ports of a first fragment, if there is room.
     fn keep_fragment(&self, key: &FragmentKey, value: &ChecksummedValue<FragmentPorts>);
+}
+
+/// The end of a pod's flow that began it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FlowBeginner {
+    /// The pod.
+    Pod,
+    /// Its peer.
+    Peer,
+}
+
+impl FlowBeginner {
+    /// Returns which end began the flow, unless policy has ended it.
+    #[inline(always)]
+    #[must_use]
+    pub const fn of(flow: &PolicyFlow) -> Option<Self> {
+        if flow.has(PolicyFlow::ENDED) {
+            None
+        } else if flow.has(PolicyFlow::INGRESS) {
+            Some(Self::Peer)
+        } else {
+            Some(Self::Pod)
+        }
+    }
 }
 
 /// Inputs of decisions besides maps: time and randomness.

@@ -15,7 +15,7 @@ use ebpf_abi::{
     ServiceKey, SlotKey, Tuple,
 };
 
-use crate::maps::{Entropy, Flows, InsertOutcome, Maps};
+use crate::maps::{Entropy, FlowBeginner, Flows, InsertOutcome, Maps};
 use crate::packet::{Front, FrontV6, Origin, OuterHeader, Packet, PacketVerdict, Step, Work, take};
 use crate::socket::{Family, Peer, Socket};
 
@@ -40,6 +40,8 @@ pub struct Model {
     pub inside: BTreeSet<(u32, Range)>,
     /// `EGRESS`, of those that pods reach with the node's address.
     pub leaving: BTreeSet<(u32, Range)>,
+    /// Who began flows of pods, of `POLICY_FLOWS`.
+    pub beginners: BTreeMap<Tuple, FlowBeginner>,
     /// `SOURCES`: prefix and range.
     pub sources: BTreeSet<(u32, Range)>,
     /// `CONFIG`.
@@ -229,6 +231,10 @@ impl Flows for Model {
 
     fn leaves(&self, address: Address) -> bool {
         holds(&self.leaving, 0, address)
+    }
+
+    fn beginner(&self, of: &Tuple) -> Option<FlowBeginner> {
+        self.beginners.get(of).copied()
     }
 
     fn is_source(&self, set: u32, address: Address) -> bool {

@@ -23,7 +23,7 @@ use ebpf_abi::{
 };
 use ebpf_logic::packet::{Origin, PacketVerdict, Step, Work, is_strange};
 use ebpf_logic::policy::{Guard, PolicyFlows, PolicyMaps, Recent, VerdictReason};
-use ebpf_logic::{Entropy, Flows, InsertOutcome, Maps};
+use ebpf_logic::{Entropy, FlowBeginner, Flows, InsertOutcome, Maps};
 
 const WORD: usize = size_of::<u64>();
 const EEXIST: i32 = 17;
@@ -290,6 +290,12 @@ impl Flows for Kernel {
         EGRESS
             .get(&Key::new(Range::WHOLE, Range::new(0, address)))
             .is_some_and(|way| *way == AS_NODE)
+    }
+
+    #[inline(always)]
+    fn beginner(&self, of: &Tuple) -> Option<FlowBeginner> {
+        let entry = POLICY_FLOWS.get_ptr(of).map(copy)?;
+        FlowBeginner::of(entry.flow.as_unchecked())
     }
 
     #[inline(always)]

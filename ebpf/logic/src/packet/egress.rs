@@ -5,7 +5,7 @@ use ebpf_abi::{Address, ChecksummedValue, Counter, Flow, FlowFlags, Protocol};
 
 use super::headers::{ICMP, ICMPV6, TcpFlags};
 use super::{PacketVerdict, Work};
-use crate::maps::Flows;
+use crate::maps::{FlowBeginner, Flows};
 
 /// Returns whether a packet from `source` to `destination` leaves with the node's
 /// address.
@@ -31,9 +31,29 @@ pub(super) fn leave<M: Flows>(maps: &M, work: &mut Work) -> PacketVerdict {
         // A FIN or RST of an unknown flow, or an answer to it.
         return PacketVerdict::Pass;
     }
+    if !echo && !begins(maps, work) {
+        return PacketVerdict::Pass;
+    }
     work.now = maps.ticks();
     work.to = asked;
     as_node(maps, work, 0, 0, FlowFlags::EGRESS)
+}
+
+/// Returns whether a pod's packet begins a flow, and does not answer a machine outside that
+/// addressed the pod itself: that machine knows the pod's address, and no other.
+#[inline(always)]
+fn begins<M: Flows>(maps: &M, work: &Work) -> bool {
+    let tcp = work.headers.tuple.protocol == Protocol::TCP;
+    if tcp && work.headers.flags.has(TcpFlags::SYN) {
+        return !work.headers.flags.has(TcpFlags::ACK);
+    }
+    match maps.beginner(&work.headers.tuple) {
+        // Its entry is gone. Under another port its peer ends it; unchanged it would hang.
+        Some(FlowBeginner::Pod) => true,
+        Some(FlowBeginner::Peer) => false,
+        // A stream opens visibly.
+        None => !tcp,
+    }
 }
 
 /// The same of a pod's packet to a service, whose backend is chosen.

@@ -15,7 +15,7 @@ use std::vec::Vec;
 
 use ebpf_abi::{
     Address, Backend, BackendFlags, ChecksummedValue, Config, Counter, Life, NodeFlags, Port,
-    Protocol, Range, Scope, Service, ServiceFlags, ServiceKey,
+    Protocol, Range, Scope, Service, ServiceFlags, ServiceKey, Tuple,
 };
 
 use super::*;
@@ -30,6 +30,16 @@ pub const NODE_PORT: u16 = 30080;
 
 pub fn address(text: &str) -> Address {
     text.parse::<core::net::IpAddr>().unwrap().into()
+}
+
+fn tuple(from: (&str, u16), to: (&str, u16), protocol: Protocol) -> Tuple {
+    Tuple::new(
+        address(from.0),
+        Port::new(from.1),
+        address(to.0),
+        Port::new(to.1),
+        protocol,
+    )
 }
 
 /// A node with addresses, ranges of pods and a clock that has run for a while.

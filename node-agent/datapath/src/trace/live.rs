@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
+use ebpf_abi::policy::PolicyFlowEntry;
 use ebpf_abi::{
     AS_NODE, Address, Affinity, AffinityKey, Backend, BackendFlags, CONFIG_KEY, ChecksummedValue,
     Config, Counter, Flow, FlowEntry, FlowFlags, FlowLogKey, FragmentKey, FragmentPorts, Life,
@@ -16,7 +17,7 @@ use ebpf_abi::{
     maps,
 };
 use ebpf_logic::packet::{Origin, PacketVerdict, Step, Work, take};
-use ebpf_logic::{Entropy, Flows, InsertOutcome, Maps};
+use ebpf_logic::{Entropy, FlowBeginner, Flows, InsertOutcome, Maps};
 
 use super::{EndpointChoice, MapRead};
 use crate::configuration::Configuration;
@@ -35,6 +36,7 @@ pub(super) struct Live {
     inside: Table<Prefix, u32>,
     served: Table<u32, u64>,
     egress: Table<Prefix, u32>,
+    policy_flows: Table<Tuple, PolicyFlowEntry>,
     names: Table<u32, SetName>,
     affinity: Table<AffinityKey, ChecksummedValue<Affinity>>,
     config: Configuration,
@@ -65,6 +67,7 @@ impl Live {
             inside: Table::open(directory, maps::INSIDE)?,
             served: Table::open(directory, maps::SERVED)?,
             egress: Table::open(directory, maps::EGRESS)?,
+            policy_flows: Table::open(directory, maps::POLICY_FLOWS)?,
             names: Table::open(directory, maps::NAMES)?,
             affinity: Table::open(directory, maps::AFFINITY)?,
             config: Configuration::open(directory)?,
@@ -338,6 +341,17 @@ impl Flows for Live {
         let told = leaves.then(|| "pods reach it as the node".to_owned());
         self.note(maps::EGRESS, IpAddr::from(address).to_string(), told);
         leaves
+    }
+
+    fn beginner(&self, of: &Tuple) -> Option<FlowBeginner> {
+        let entry = self.read(&self.policy_flows, of);
+        let beginner = entry.and_then(|it| FlowBeginner::of(it.flow.as_unchecked()));
+        let told = beginner.map(|it| match it {
+            FlowBeginner::Pod => "the pod began it".to_owned(),
+            FlowBeginner::Peer => "its peer began it".to_owned(),
+        });
+        self.note(maps::POLICY_FLOWS, tell_tuple(of), told);
+        beginner
     }
 
     fn is_source(&self, set: u32, address: Address) -> bool {

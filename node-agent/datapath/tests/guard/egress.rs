@@ -115,11 +115,19 @@ fn a_pod_leaves_as_its_node_where_its_address_is_not_known() {
         }
     }
     assert!(world.counted(Counter::Masqueraded) >= 8);
-    // An exception, narrower than what it is one of.
     world.outside.within(|| {
         ip(&format!("-4 route add default via {NODE_V4}"));
         ip(&format!("-6 route add default via {NODE_V6}"));
     });
+    // Who knows the way to a pod and addresses it is answered by the pod, not by the node.
+    let mut server = world.pod("x", "server", &json!({"app": "server"}));
+    world.sync();
+    server.serve(80);
+    for (v4, by) in cases.into_iter().flatten() {
+        let to = SocketAddr::new(server.address(v4), 80);
+        world.reaches(&world.outside, to, by);
+    }
+    // An exception, narrower than what it is one of.
     let mut but = anywhere.clone();
     for v4 in [true, false] {
         but.insert(IpNet::from(world.outside.address(v4)), EgressSource::Pod);

@@ -5,6 +5,7 @@ use std::vec::Vec;
 
 use super::frames::*;
 use super::*;
+use crate::maps::FlowBeginner;
 
 /// A node whose pods reach outside as the node, but for one range.
 fn leaving() -> Model {
@@ -78,6 +79,48 @@ fn who_stays_itself() {
         }
         assert!(model.flows.borrow().is_empty());
     }
+}
+
+#[test]
+fn who_addressed_a_pod_itself_is_answered_by_the_pod() {
+    for family in [0, 1] {
+        let mut model = leaving();
+        let (pod, outside) = ((LOCAL[family], 80), (CLIENT[family], 4000));
+        let answer = tcp(pod, outside, SYN | ACK, b"");
+        assert_eq!(
+            run(&model, Origin::Pod, &answer).0,
+            PacketVerdict::Pass,
+            "a stream says so itself"
+        );
+        for (frame, protocol) in [
+            (tcp(pod, outside, ACK, b"x"), Protocol::TCP),
+            (udp(pod, outside, b"x"), Protocol::UDP),
+        ] {
+            let tuple = tuple(pod, outside, protocol);
+            model.beginners.insert(tuple, FlowBeginner::Peer);
+            let (verdict, out, _) = run(&model, Origin::Pod, &frame);
+            assert_eq!((verdict, &out), (PacketVerdict::Pass, &frame));
+            // The flow that another machine began is over: the pod begins another.
+            model.beginners.remove(&tuple);
+            let begins = match protocol {
+                Protocol::TCP => tcp(pod, outside, SYN, b""),
+                _ => frame,
+            };
+            assert_eq!(run(&model, Origin::Pod, &begins).0, PacketVerdict::Forward);
+        }
+    }
+}
+
+#[test]
+fn a_stream_of_the_pod_whose_entry_is_gone_takes_another_port() {
+    let mut model = leaving();
+    let frame = tcp((LOCAL[0], 4000), (CLIENT[0], 443), ACK, b"x");
+    let (verdict, ..) = run(&model, Origin::Pod, &frame);
+    assert_eq!(verdict, PacketVerdict::Pass, "nobody knows who began it");
+    let tuple = tuple((LOCAL[0], 4000), (CLIENT[0], 443), Protocol::TCP);
+    model.beginners.insert(tuple, FlowBeginner::Pod);
+    let (verdict, ..) = run(&model, Origin::Pod, &frame);
+    assert_eq!(verdict, PacketVerdict::Forward);
 }
 
 #[test]

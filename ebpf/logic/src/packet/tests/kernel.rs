@@ -11,16 +11,6 @@ use super::*;
 /// As whom the kernel shows the client to the backend: a port that we could give.
 const SHOWN: u16 = 61_500;
 
-fn tuple(from: (&str, u16), to: (&str, u16), protocol: Protocol) -> Tuple {
-    Tuple::new(
-        address(from.0),
-        Port::new(from.1),
-        address(to.0),
-        Port::new(to.1),
-        protocol,
-    )
-}
-
 /// A node port with remote backends, and a connection to it that is the kernel's.
 fn taken_over(protocol: Protocol, backends: &[Backend]) -> Model {
     let mut model = node();
