@@ -346,15 +346,17 @@ pub async fn mtu_of(handle: &Handle, address: IpAddr) -> Result<u32, Error> {
 /// # Errors
 /// [`Error::NoDefaultRoute`] when there is none.
 pub fn default_address() -> Result<IpAddr, Error> {
-    // A connected UDP socket sends nothing; the kernel only picks a source.
+    // A connected UDP socket sends nothing; the kernel only picks a source. No network has the
+    // remote addresses, so that no route but the default one leads there: 0.0.0.0/8 is of no host
+    // (RFC 1122), 3ffe::/16 was returned (RFC 3701). Networks of the documentation's ranges exist.
     for (local, remote) in [
         (
             IpAddr::from(Ipv4Addr::UNSPECIFIED),
-            IpAddr::from([192, 0, 2, 1]),
+            IpAddr::from([0, 0, 0, 1]),
         ),
         (
             IpAddr::from(Ipv6Addr::UNSPECIFIED),
-            IpAddr::from(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
+            IpAddr::from(Ipv6Addr::new(0x3ffe, 0, 0, 0, 0, 0, 0, 1)),
         ),
     ] {
         let address = std::net::UdpSocket::bind((local, 0)).and_then(|socket| {
@@ -498,6 +500,16 @@ mod tests {
     fn the_default_route_tells_the_node_s_address() {
         in_namespace(async |_| {
             assert!(matches!(default_address(), Err(Error::NoDefaultRoute)));
+            // Networks of the documentation's ranges are no default routes.
+            ip("addr add 192.0.2.7/24 dev far0");
+            ip("-6 addr add 2001:db8::7/64 dev far0 nodad");
+            assert!(matches!(default_address(), Err(Error::NoDefaultRoute)));
+
+            ip("-6 addr add fd09::1/64 dev eth0 nodad");
+            ip("-6 route add default via fd09::9");
+            let address = default_address().expect("found");
+            assert_eq!(address, net("fd09::1/128").addr());
+
             ip("route add default via 10.9.0.9");
             let address = default_address().expect("found");
             assert_eq!(address, IpAddr::from([10, 9, 0, 1]));
