@@ -44,6 +44,10 @@ const PROFILE: &str = "dist";
 /// The most that the stripped `orlop` may have, in bytes.
 const LIMIT: u64 = 60_000_000;
 
+/// Options of lld, which make programs smaller: functions with the same code become one, and a
+/// relocation takes a bit (`SHT_RELR`, which musl applies) instead of 24 bytes.
+const SMALLER: [&str; 3] = ["--icf=all", "-z", "pack-relative-relocs"];
+
 /// Builds programs unless they are given, and packs them.
 ///
 /// # Errors
@@ -118,8 +122,6 @@ pub fn build(triple: &str, timings: bool) -> Result<PathBuf, Error> {
     let tools = Tools::find(triple)?;
     let with = |mut command: std::process::Command| {
         command.args(["--profile", PROFILE, "--target", triple]);
-        // Names of functions are of use to `cargo xtask layout` and profilers only.
-        command.args(["--config", &format!("profile.{PROFILE}.strip=\"symbols\"")]);
         for (name, value) in tools.environment() {
             command.env(name, value);
         }
@@ -143,6 +145,8 @@ pub fn build(triple: &str, timings: bool) -> Result<PathBuf, Error> {
 struct Tools {
     triple: String,
     compiler: Compiler,
+    /// The folder with Rust's lld under the name by which C compilers look for it.
+    lld: PathBuf,
     workspace: PathBuf,
     registry: PathBuf,
 }
@@ -168,9 +172,12 @@ impl Tools {
         if let Compiler::Clang { headers } = &mut compiler {
             *headers = musl_headers()?;
         }
+        let host = output(std::process::Command::new("rustc").args(["--print", "target-libdir"]))?;
+        let lld = Path::new(host.trim()).join("../bin/gcc-ld");
         Ok(Self {
             triple: triple.to_owned(),
             compiler,
+            lld,
             workspace: workspace(),
             registry: home.unwrap_or_default().join("registry/src"),
         })
@@ -182,16 +189,27 @@ impl Tools {
         let (workspace, registry) = (self.workspace.display(), self.registry.display());
         let mut flags = vec![
             "-Ctarget-feature=+crt-static".to_owned(),
+            // Names of functions are of use to `cargo xtask layout` and profilers only. cargo's
+            // own option is not in force for packages with settings of their own.
+            "-Cstrip=symbols".to_owned(),
             format!("--remap-path-prefix={workspace}=/orlop"),
             format!("--remap-path-prefix={registry}=/crates"),
         ];
         let mut options = format!("-ffile-prefix-map={registry}=/crates");
         let mut variables = Vec::new();
         let compiler = match &self.compiler {
-            Compiler::Named(name) => name.as_str(),
+            Compiler::Named(name) => {
+                flags.push("-Clink-arg=-fuse-ld=lld".to_owned());
+                flags.push(format!("-Clink-arg=-Wl,{}", SMALLER.join(",")));
+                // In a flag the path would become part of all symbols' hashes.
+                let lld = self.lld.display().to_string();
+                variables.push(("COMPILER_PATH".to_owned(), lld));
+                name.as_str()
+            }
             Compiler::Clang { headers } => {
                 // Rust's own linker, with the musl that Rust has for the target.
                 flags.push("-Clinker=rust-lld".to_owned());
+                flags.extend(SMALLER.map(|option| format!("-Clink-arg={option}")));
                 let headers = headers.display();
                 options.push_str(&format!(" -nostdlibinc -isystem {headers}"));
                 variables.push((format!("AR_{key}"), "llvm-ar".to_owned()));
@@ -262,6 +280,8 @@ fn compiler(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]
@@ -297,6 +317,7 @@ mod tests {
             compiler: Compiler::Clang {
                 headers: "/musl".into(),
             },
+            lld: "/rust/gcc-ld".into(),
             workspace: "/home/me/orlop".into(),
             registry: "/home/me/.cargo/registry/src".into(),
         };
@@ -307,7 +328,10 @@ mod tests {
         };
         assert_eq!(value("CC_aarch64_unknown_linux_musl"), "clang");
         assert!(value("CFLAGS_aarch64_unknown_linux_musl").contains("-isystem /musl"));
-        assert!(value("CARGO_ENCODED_RUSTFLAGS").ends_with("-Clinker=rust-lld"));
+        let flags: Vec<_> = value("CARGO_ENCODED_RUSTFLAGS").split('\u{1f}').collect();
+        for flag in ["-Clinker=rust-lld", "-Clink-arg=--icf=all"] {
+            assert!(flags.contains(&flag), "{flags:?}");
+        }
     }
 
     #[test]
@@ -315,11 +339,12 @@ mod tests {
         let tools = Tools {
             triple: "x86_64-unknown-linux-musl".to_owned(),
             compiler: Compiler::Named("musl-gcc".to_owned()),
+            lld: "/rust/gcc-ld".into(),
             workspace: "/home/me/orlop".into(),
             registry: "/home/me/.cargo/registry/src".into(),
         };
-        let variables = tools.environment();
-        let flags = &variables[0].1;
+        let variables: BTreeMap<_, _> = tools.environment().into_iter().collect();
+        let flags = &variables["CARGO_ENCODED_RUSTFLAGS"];
         for place in [
             "/home/me/orlop=/orlop",
             "/home/me/.cargo/registry/src=/crates",
@@ -329,6 +354,7 @@ mod tests {
                 "{flags}"
             );
         }
-        assert_eq!(variables[1].0, "CC_x86_64_unknown_linux_musl");
+        assert!(!flags.contains("/rust"), "{flags}");
+        assert_eq!(variables["CC_x86_64_unknown_linux_musl"], "musl-gcc");
     }
 }

