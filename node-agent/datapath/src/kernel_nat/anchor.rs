@@ -108,11 +108,13 @@ pub(super) fn is_there() -> io::Result<bool> {
 }
 
 fn is_there_in(family: u8) -> io::Result<bool> {
-    let mut socket = Socket::open(Some(NETFILTER))?;
-    match socket.request(GET_TABLE, ACK, &table(family), |_| {}) {
+    let found = Socket::open(Some(NETFILTER))
+        .and_then(|mut socket| socket.request(GET_TABLE, ACK, &table(family), |_| {}));
+    match found {
         Ok(()) => Ok(true),
-        // A kernel without nf_tables says `EINVAL` or `EOPNOTSUPP`.
-        Err(error) if matches!(error.raw_os_error(), Some(ENOENT | 22 | 95)) => Ok(false),
+        // A kernel without nf_tables says `EINVAL` or `EOPNOTSUPP`, one without netfilter's
+        // netlink `EPROTONOSUPPORT`.
+        Err(error) if matches!(error.raw_os_error(), Some(ENOENT | 22 | 93 | 95)) => Ok(false),
         Err(error) => Err(error),
     }
 }

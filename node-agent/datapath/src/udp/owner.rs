@@ -90,8 +90,10 @@ mod tests {
         let own = socket.local_addr().unwrap();
         let cookie = socket_cookie(&socket).unwrap();
         let inode = nix::sys::stat::fstat(socket.as_fd()).unwrap().st_ino;
-        let mut child = Command::new("sleep")
-            .arg("600")
+        // It runs until it is killed, and is in emulated machines, too.
+        let mut child = Command::new("ip")
+            .arg("monitor")
+            .stdout(Stdio::null())
             .stdin(Stdio::from(OwnedFd::from(socket)))
             .spawn()
             .unwrap();
