@@ -148,7 +148,7 @@ pub fn run_suite(
 /// such a clock.
 fn devices(disk: &Path) -> Vec<String> {
     let drive = format!("file={},format=raw,if=virtio", disk.display());
-    let network = "user,model=virtio-net-pci,restrict=on";
+    let network = "user,model=virtio-net-pci,restrict=on,ipv6=off";
     let devices = ["-drive", &drive, "-nic", network];
     let clock = ["-icount", "shift=1", "-rtc", "clock=vm", "-smp", "1"];
     let all = devices.iter().chain(&clock);

@@ -135,6 +135,10 @@ fn prepare() -> Result<(), Failure> {
     run("ctr", &["-n", "k8s.io", "images", "tag", PAUSE, SANDBOX])?;
     // Orlop switches it on and leaves it on, since others may rely on it by then.
     fs::write("/proc/sys/net/ipv4/ip_forward", "1")?;
+    // What runs first loads them, and they stay, with parameters of their own.
+    run("modprobe", &["--all", "nf_conntrack", "sctp"])?;
+    // Its units want it, and it stays, too.
+    run("systemctl", &["start", "network-online.target"])?;
     for words in [
         "netns add outside",
         "link add gate type veth peer name eth0 netns outside",
@@ -291,7 +295,12 @@ fn get(words: &[&str]) -> Result<Value, Failure> {
 }
 
 fn kubectl(words: &[&str]) -> Result<String, Failure> {
-    let mut all = vec!["--kubeconfig", KUBECONFIG, "--request-timeout=60s"];
+    let mut all = vec![
+        "--kubeconfig",
+        KUBECONFIG,
+        "--cache-dir=/test/kubectl-cache",
+    ];
+    all.push("--request-timeout=60s");
     all.extend(words);
     run("/test/kubectl", &all)
 }
@@ -366,10 +375,9 @@ impl Traffic {
         names
             .chain(["pod"])
             .map(|name| {
-                Ok((
-                    name,
-                    counts(&printed(name)?).ok_or(format!("{name}: none"))?,
-                ))
+                let text = printed(name)?;
+                let counts = counts(&text).ok_or_else(|| format!("{name}: no counts{text}"))?;
+                Ok((name, counts))
             })
             .collect()
     }
@@ -481,8 +489,20 @@ fn pod(target: &str) -> Value {
     })
 }
 
-/// The last of what the unit said.
+/// The network of this machine, and the last of what the unit said.
 fn logs() {
+    for words in [
+        "ip -brief address",
+        "ip route show table all",
+        "ip -n outside route",
+        "ip -s neighbour",
+        "orlop datapath status",
+        "nft list ruleset",
+    ] {
+        let words: Vec<&str> = words.split(' ').collect();
+        let text = run(words[0], &words[1..]).unwrap_or_else(|error| error.to_string());
+        println!("{}:\n{text}", words.join(" "));
+    }
     let words = [
         "-u",
         "orlop",
