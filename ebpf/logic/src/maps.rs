@@ -128,7 +128,7 @@ impl FlowBeginner {
     /// Returns which end began the flow, unless policy has ended it.
     #[inline(always)]
     #[must_use]
-    pub const fn of(flow: &PolicyFlow) -> Option<Self> {
+    pub const fn from_flow(flow: &PolicyFlow) -> Option<Self> {
         if flow.has(PolicyFlow::ENDED) {
             None
         } else if flow.has(PolicyFlow::INGRESS) {

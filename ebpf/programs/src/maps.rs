@@ -295,7 +295,7 @@ impl Flows for Kernel {
     #[inline(always)]
     fn beginner(&self, of: &Tuple) -> Option<FlowBeginner> {
         let entry = POLICY_FLOWS.get_ptr(of).map(copy)?;
-        FlowBeginner::of(entry.flow.as_unchecked())
+        FlowBeginner::from_flow(entry.flow.as_unchecked())
     }
 
     #[inline(always)]

@@ -345,7 +345,7 @@ impl Flows for Live {
 
     fn beginner(&self, of: &Tuple) -> Option<FlowBeginner> {
         let entry = self.read(&self.policy_flows, of);
-        let beginner = entry.and_then(|it| FlowBeginner::of(it.flow.as_unchecked()));
+        let beginner = entry.and_then(|it| FlowBeginner::from_flow(it.flow.as_unchecked()));
         let told = beginner.map(|it| match it {
             FlowBeginner::Pod => "the pod began it".to_owned(),
             FlowBeginner::Peer => "its peer began it".to_owned(),
