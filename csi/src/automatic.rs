@@ -1,7 +1,8 @@
 //! The configuration for a machine without one: the best backend that the machine offers,
 //! with the reason for it.
 
-use std::fs::DirBuilder;
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -197,6 +198,57 @@ fn thin_pools(tools: &dyn ToolRunner) -> Option<Vec<String>> {
     )
 }
 
+/// What the driver keeps in its folder beside volumes.
+const STATE: &str = ".orlop-csi";
+
+/// Folders below that of the driver with an entry for each volume, snapshot and unfinished
+/// operation.
+const USED: [&str; 6] = [
+    "volumes",
+    "snapshots",
+    ".orlop-csi/volumes",
+    ".orlop-csi/snapshots",
+    ".orlop-csi/groups",
+    ".orlop-csi/journal",
+];
+
+/// Removes what the driver keeps in its folder, and the folder, if no volume and no snapshot is
+/// there, and no driver runs; returns whether that is so. Other files stay, and so does a mount
+/// point.
+///
+/// # Errors
+/// What cannot be read or removed.
+pub fn remove_unused(folder: &Path) -> io::Result<bool> {
+    for used in USED {
+        match fs::read_dir(folder.join(used)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+            Ok(mut entries) => {
+                if entries.next().transpose()?.is_some() {
+                    return Ok(false);
+                }
+            }
+        }
+    }
+    match File::open(folder.join(STATE).join("lock")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+        Ok(lock) => match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(false),
+            Err(TryLockError::Error(error)) => return Err(error),
+        },
+    }
+    for ours in [STATE, "volumes", "snapshots"] {
+        match fs::remove_dir_all(folder.join(ours)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    let _ = fs::remove_dir(folder);
+    Ok(true)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,6 +264,33 @@ mod tests {
             filesystem: Some("ext4"),
             thin_pools: None,
         }
+    }
+
+    #[test]
+    fn a_folder_without_volumes_is_removed_and_one_with_a_volume_stays() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let folder = parent.path().join("volumes");
+        assert!(remove_unused(&folder).expect("removed"), "it is not there");
+        for used in USED {
+            fs::create_dir_all(folder.join(used)).expect("a folder");
+        }
+        fs::write(folder.join(STATE).join("lock"), "").expect("a file");
+        let volume = folder.join("volumes/pvc-1");
+        fs::write(&volume, "data").expect("a volume");
+        assert!(!remove_unused(&folder).expect("read"));
+        assert_eq!(fs::read_to_string(&volume).expect("the volume"), "data");
+        fs::remove_file(&volume).expect("removed");
+        let lock = File::open(folder.join(STATE).join("lock")).expect("the lock");
+        lock.lock().expect("locked");
+        assert!(!remove_unused(&folder).expect("read"), "a driver runs");
+        drop(lock);
+        let other = folder.join("lost+found");
+        fs::create_dir(&other).expect("a folder");
+        assert!(remove_unused(&folder).expect("removed"));
+        assert!(other.is_dir() && !folder.join(STATE).exists());
+        fs::remove_dir(&other).expect("removed");
+        assert!(remove_unused(&folder).expect("removed"));
+        assert!(!folder.exists());
     }
 
     #[test]

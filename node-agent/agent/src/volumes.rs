@@ -15,7 +15,7 @@ use control_metrics::{Format, Page};
 use control_supervise::task;
 pub use csi::metrics::Metrics;
 pub use csi::{
-    automatic::{Choice, FOLDER, NoVolumes},
+    automatic::{Choice, FOLDER, NoVolumes, remove_unused},
     config::{Config, ConfigError},
 };
 use csi::{backend::Environment, steps::TraceSteps, tool::SystemRunner};

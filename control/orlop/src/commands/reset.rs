@@ -42,7 +42,7 @@ enum ForeignPods {
 const AGENT_FILES: [&str; 4] = ["kubeconfig", "ca.crt", "client.key", "serving.key"];
 const SERVER_FILES: [&str; 3] = ["pki", "store.redb", "admin.kubeconfig"];
 
-/// Removes pods, datapath, routes, CNI plugin, volumes, logs, control groups and
+/// Removes pods, datapath, routes, CNI plugin, mounts of volumes, logs, control groups and
 /// credentials. `orlop agent`, `node-agent` and `up` must have ended.
 ///
 /// # Errors
@@ -69,6 +69,7 @@ pub async fn run(options: Options) -> Result<(), Error> {
     for folder in std::iter::once(&options.data_dir).chain(&options.server_dir) {
         remove(folder)?;
     }
+    remove_volumes(Path::new(node_agent::volumes::FOLDER))?;
     println!("this machine is no node any more");
     Ok(())
 }
@@ -114,6 +115,24 @@ fn ensure_stopped(folder: &Path) -> Result<(), Error> {
             Err(TryLockError::Error(error)) => Err(failed(error)),
         },
     }
+}
+
+/// Removes the folder of local volumes unless it has some: their data is not the node's.
+fn remove_volumes(folder: &Path) -> Result<(), Error> {
+    let unused = node_agent::volumes::remove_unused(folder).map_err(|source| Error::File {
+        path: folder.to_owned(),
+        source,
+    })?;
+    if unused {
+        // Ours as well, unless others keep something in it.
+        let _ = folder.parent().map(std::fs::remove_dir);
+    } else {
+        println!(
+            "local volumes stay in {}, or a driver runs: remove the folder if nobody needs their data",
+            folder.display()
+        );
+    }
+    Ok(())
 }
 
 fn remove(folder: &Path) -> Result<(), Error> {

@@ -496,7 +496,7 @@ fn logs() {
         "ip route show table all",
         "ip -n outside route",
         "ip -s neighbour",
-        "orlop datapath status",
+        "orlop status",
         "nft list ruleset",
     ] {
         let words: Vec<&str> = words.split(' ').collect();
