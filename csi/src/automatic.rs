@@ -76,7 +76,7 @@ pub enum NoVolumes {
         folder: PathBuf,
         /// Cause.
         #[source]
-        source: std::io::Error,
+        source: io::Error,
     },
     /// The configuration that was made is refused.
     #[error("the chosen configuration is refused")]
@@ -143,7 +143,7 @@ fn folder_reason(machine: &Machine) -> String {
 /// # Errors
 /// When the folder cannot be made or read.
 pub fn survey(tools: &dyn ToolRunner, folder: &Path) -> Result<Machine, NoVolumes> {
-    let failed = |source: std::io::Error| NoVolumes::Folder {
+    let failed = |source: io::Error| NoVolumes::Folder {
         folder: folder.to_owned(),
         source,
     };
@@ -340,6 +340,6 @@ mod tests {
         let machine = survey(&SystemRunner, &folder).expect("a machine");
         assert!(folder.is_dir());
         assert!(!machine.folder_filesystem.is_empty());
-        assert_eq!(std::fs::read_dir(&folder).expect("a folder").count(), 0);
+        assert_eq!(fs::read_dir(&folder).expect("a folder").count(), 0);
     }
 }
