@@ -7,7 +7,8 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use crate::backend::file::shares_blocks;
-use crate::config::{Config, ConfigError};
+use crate::catalog::FOLDERS;
+use crate::config::{Config, ConfigError, STATE_FOLDER};
 use crate::tool::{self, Invocation, ToolRunner};
 
 /// Folder of the volumes, if no volume group is reserved for them.
@@ -198,19 +199,8 @@ fn thin_pools(tools: &dyn ToolRunner) -> Option<Vec<String>> {
     )
 }
 
-/// What the driver keeps in its folder beside volumes.
-const STATE: &str = ".orlop-csi";
-
-/// Folders below that of the driver with an entry for each volume, snapshot and unfinished
-/// operation.
-const USED: [&str; 6] = [
-    "volumes",
-    "snapshots",
-    ".orlop-csi/volumes",
-    ".orlop-csi/snapshots",
-    ".orlop-csi/groups",
-    ".orlop-csi/journal",
-];
+/// Folders of volumes and of snapshots, below that of the driver.
+const DATA: [&str; 2] = ["volumes", "snapshots"];
 
 /// Removes what the driver keeps in its folder, and the folder, if no volume and no snapshot is
 /// there, and no driver runs; returns whether that is so. Other files stay, and so does a mount
@@ -219,8 +209,11 @@ const USED: [&str; 6] = [
 /// # Errors
 /// What cannot be read or removed.
 pub fn remove_unused(folder: &Path) -> io::Result<bool> {
-    for used in USED {
-        match fs::read_dir(folder.join(used)) {
+    let state = folder.join(STATE_FOLDER);
+    let data = DATA.map(|it| folder.join(it));
+    let records = FOLDERS.map(|it| state.join(it));
+    for used in data.iter().chain(&records) {
+        match fs::read_dir(used) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
             Ok(mut entries) => {
@@ -230,7 +223,7 @@ pub fn remove_unused(folder: &Path) -> io::Result<bool> {
             }
         }
     }
-    match File::open(folder.join(STATE).join("lock")) {
+    match File::open(state.join("lock")) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
         Ok(lock) => match lock.try_lock() {
@@ -239,8 +232,8 @@ pub fn remove_unused(folder: &Path) -> io::Result<bool> {
             Err(TryLockError::Error(error)) => return Err(error),
         },
     }
-    for ours in [STATE, "volumes", "snapshots"] {
-        match fs::remove_dir_all(folder.join(ours)) {
+    for ours in data.iter().chain([&state]) {
+        match fs::remove_dir_all(ours) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
@@ -271,23 +264,25 @@ mod tests {
         let parent = tempfile::tempdir().expect("a folder");
         let folder = parent.path().join("volumes");
         assert!(remove_unused(&folder).expect("removed"), "it is not there");
-        for used in USED {
-            fs::create_dir_all(folder.join(used)).expect("a folder");
+        let state = folder.join(STATE_FOLDER);
+        let records = FOLDERS.map(|it| state.join(it));
+        for used in DATA.map(|it| folder.join(it)).iter().chain(&records) {
+            fs::create_dir_all(used).expect("a folder");
         }
-        fs::write(folder.join(STATE).join("lock"), "").expect("a file");
+        fs::write(state.join("lock"), "").expect("a file");
         let volume = folder.join("volumes/pvc-1");
         fs::write(&volume, "data").expect("a volume");
         assert!(!remove_unused(&folder).expect("read"));
         assert_eq!(fs::read_to_string(&volume).expect("the volume"), "data");
         fs::remove_file(&volume).expect("removed");
-        let lock = File::open(folder.join(STATE).join("lock")).expect("the lock");
+        let lock = File::open(state.join("lock")).expect("the lock");
         lock.lock().expect("locked");
         assert!(!remove_unused(&folder).expect("read"), "a driver runs");
         drop(lock);
         let other = folder.join("lost+found");
         fs::create_dir(&other).expect("a folder");
         assert!(remove_unused(&folder).expect("removed"));
-        assert!(other.is_dir() && !folder.join(STATE).exists());
+        assert!(other.is_dir() && !state.exists());
         fs::remove_dir(&other).expect("removed");
         assert!(remove_unused(&folder).expect("removed"));
         assert!(!folder.exists());

@@ -15,6 +15,9 @@ pub const API_VERSION: &str = "orlop.dev/v1alpha1";
 /// Kind of the file.
 pub const KIND: &str = "VolumeConfiguration";
 
+/// The folder of records and journal below that of volumes.
+pub(crate) const STATE_FOLDER: &str = ".orlop-csi";
+
 /// The folder of state of classes without their own file system.
 const STATE_ROOT: &str = "/var/lib/orlop/csi";
 
@@ -277,7 +280,7 @@ impl ClassConfig {
             return folder.clone();
         }
         match &self.path {
-            Some(path) => path.join(".orlop-csi"),
+            Some(path) => path.join(STATE_FOLDER),
             None => Path::new(STATE_ROOT).join(&self.name),
         }
     }

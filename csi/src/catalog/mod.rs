@@ -76,7 +76,8 @@ impl Entries {
     }
 }
 
-const FOLDERS: [&str; 4] = ["volumes", "snapshots", "groups", "journal"];
+/// Folders of the catalogue, with a file for each volume, snapshot, group and unfinished operation.
+pub(crate) const FOLDERS: [&str; 4] = ["volumes", "snapshots", "groups", "journal"];
 
 /// How long the lock of a driver that ended may still be held: a process that it was just
 /// starting has a copy until it runs its program.

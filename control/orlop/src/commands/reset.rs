@@ -128,7 +128,7 @@ fn remove_volumes(folder: &Path) -> Result<(), Error> {
         let _ = folder.parent().map(std::fs::remove_dir);
     } else {
         println!(
-            "local volumes stay in {}, or a driver runs: remove the folder if nobody needs their data",
+            "{} stays, with local volumes or a driver that runs: remove it if nobody needs the data",
             folder.display()
         );
     }

@@ -299,8 +299,8 @@ fn kubectl(words: &[&str]) -> Result<String, Failure> {
         "--kubeconfig",
         KUBECONFIG,
         "--cache-dir=/test/kubectl-cache",
+        "--request-timeout=60s",
     ];
-    all.push("--request-timeout=60s");
     all.extend(words);
     run("/test/kubectl", &all)
 }
