@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use http::uri::Authority;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
@@ -383,9 +384,10 @@ impl Client {
                 query.pair("continue", &token);
             }
             let path = query.onto(&base);
-            let page: Page<R> = self
+            let answer = self
                 .exchange(Method::GET, &path, JSON, accept, Bytes::new())
                 .await?;
+            let page: Page<R> = decode(&Method::GET, &path, &answer)?;
             all.resource_version = page.metadata.resource_version.to_string();
             all.items.extend(page.items);
             token = page.metadata.continue_token;
@@ -519,8 +521,7 @@ impl Client {
         patch: Patch<'_, impl Serialize>,
     ) -> Result<R, Error> {
         let path = path(resource, namespace, name, subresource);
-        let updates = self.updates.as_deref();
-        let updates = updates.filter(|_| matches!(patch, Patch::Merge(_)));
+        let is_merge = matches!(patch, Patch::Merge(_));
         let (media, body, path) = match patch {
             Patch::Json(body) => ("application/json-patch+json", body, path),
             Patch::Merge(body) => ("application/merge-patch+json", body, path),
@@ -538,12 +539,32 @@ impl Client {
                 ("application/apply-patch+yaml", body, query.onto(&path))
             }
         };
-        let body = encode(Method::PATCH, &path, body)?;
-        let exchange = self.exchange(Method::PATCH, &path, media, JSON, body.clone());
-        let Some(updates) = updates else {
-            return exchange.await;
+        let body = encode(&Method::PATCH, &path, body)?;
+        let answer = match self.updates.as_deref().filter(|_| is_merge) {
+            None => {
+                self.exchange(Method::PATCH, &path, media, JSON, body)
+                    .await?
+            }
+            Some(updates) => {
+                let object = (resource, namespace, name, subresource);
+                let patched = self.patch_or_update(updates, object, &path, media, body);
+                Box::pin(patched).await?
+            }
         };
+        decode(&Method::PATCH, &path, &answer)
+    }
+
+    /// Sends a merge patch, or updates the object where patches are forbidden.
+    async fn patch_or_update(
+        &self,
+        updates: &Updates,
+        (resource, namespace, name, subresource): (&Resource, &str, &str, &str),
+        path: &str,
+        media: &str,
+        body: Bytes,
+    ) -> Result<Bytes, Error> {
         if !updates.are_known_for(resource, subresource) {
+            let exchange = self.exchange(Method::PATCH, path, media, JSON, body.clone());
             match exchange.await {
                 Err(error) if updates.help_with(&error, resource, subresource) => {}
                 answer => return answer,
@@ -626,22 +647,37 @@ impl Client {
         body: Option<&(impl Serialize + ?Sized)>,
     ) -> Result<R, Error> {
         let body = match body {
-            Some(body) => encode(method.clone(), path, body)?,
+            Some(body) => encode(&method, path, body)?,
             None => Bytes::new(),
         };
-        self.exchange(method, path, JSON, JSON, body).await
+        let answer = self
+            .exchange(method.clone(), path, JSON, JSON, body)
+            .await?;
+        decode(&method, path, &answer)
     }
 
-    /// Sends a request, retries when the server asks for it, and reads the response.
-    async fn exchange<R: DeserializeOwned>(
+    /// As [`Client::exchange_bytes`], as one type of future: callers, which are many, need not
+    /// be compiled with all that is inside.
+    fn exchange<'a>(
+        &'a self,
+        method: Method,
+        path: &'a str,
+        media: &'a str,
+        accept: &'a str,
+        body: Bytes,
+    ) -> BoxFuture<'a, Result<Bytes, Error>> {
+        Box::pin(self.exchange_bytes(method, path, media, accept, body))
+    }
+
+    /// Sends a request, retries when the server asks for it, and returns the body of a success.
+    async fn exchange_bytes(
         &self,
         method: Method,
         path: &str,
         media: &str,
         accept: &str,
         body: Bytes,
-    ) -> Result<R, Error> {
-        let described = || format!("{method} {path}");
+    ) -> Result<Bytes, Error> {
         let mut attempt = 0;
         loop {
             let whole = async {
@@ -656,14 +692,11 @@ impl Client {
                 tokio::time::timeout(ANSWER_WITHIN, whole)
                     .await
                     .map_err(|_| Error::NoAnswer {
-                        request: described(),
+                        request: format!("{method} {path}"),
                         after: ANSWER_WITHIN,
                     })??;
             if head.status.is_success() {
-                return serde_json::from_slice(&answer).map_err(|source| Error::Decode {
-                    request: described(),
-                    source,
-                });
+                return Ok(answer);
             }
             if let Some(delay) = come_back_after(&head)
                 && attempt < RETRIES
@@ -752,7 +785,15 @@ pub(crate) fn read_status(code: StatusCode, body: &[u8]) -> Status {
     status
 }
 
-fn encode(method: Method, path: &str, body: &(impl Serialize + ?Sized)) -> Result<Bytes, Error> {
+/// Reads the body of a success.
+fn decode<R: DeserializeOwned>(method: &Method, path: &str, answer: &[u8]) -> Result<R, Error> {
+    serde_json::from_slice(answer).map_err(|source| Error::Decode {
+        request: format!("{method} {path}"),
+        source,
+    })
+}
+
+fn encode(method: &Method, path: &str, body: &(impl Serialize + ?Sized)) -> Result<Bytes, Error> {
     serde_json::to_vec(body)
         .map(Bytes::from)
         .map_err(|source| Error::Encode {

@@ -12,6 +12,7 @@ use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use rustc_hash::{FxHashMap, FxHashSet};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -50,6 +51,13 @@ struct QueueState<K> {
     sequence: u64,
     closed: bool,
 }
+
+type Failure = Box<dyn std::error::Error + Send>;
+
+/// Works on a key. One type for all that use a queue of such keys, so that the loop around it is
+/// compiled once for them.
+type Work<K> =
+    Arc<dyn Fn(K) -> BoxFuture<'static, Result<Option<Duration>, Failure>> + Send + Sync>;
 
 impl<K> Clone for Queue<K> {
     fn clone(&self) -> Self {
@@ -266,72 +274,86 @@ impl<K: Clone + Eq + Hash + Debug + Send + 'static> Queue<K> {
         shutdown: &tokio_util::sync::CancellationToken,
         work: F,
     ) where
-        F: Fn(K) -> Fut + Clone + Send + 'static,
-        Fut: Future<Output = Result<Option<Duration>, E>> + Send,
+        F: Fn(K) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Option<Duration>, E>> + Send + 'static,
         E: std::error::Error + Send + 'static,
     {
+        let work: Work<K> = Arc::new(move |key| {
+            let worked = work(key);
+            Box::pin(async { worked.await.map_err(|error| Box::new(error) as Failure) })
+        });
+        self.run_workers(name, workers, shutdown, &work).await;
+    }
+
+    async fn run_workers(
+        &self,
+        name: &'static str,
+        workers: usize,
+        shutdown: &tokio_util::sync::CancellationToken,
+        work: &Work<K>,
+    ) {
         let visible: Weak<dyn Visible> =
             Arc::downgrade(&(Arc::clone(&self.inner) as Arc<dyn Visible>));
         metrics::register(name, visible);
         let mut set = tokio::task::JoinSet::new();
         for _ in 0..workers.max(1) {
-            let queue = self.clone();
-            let shutdown = shutdown.clone();
-            let work = work.clone();
+            let (queue, shutdown, work) = (self.clone(), shutdown.clone(), Arc::clone(work));
             let worker = move || {
-                let (queue, shutdown, work) = (queue.clone(), shutdown.clone(), work.clone());
-                async move {
-                    loop {
-                        let key = tokio::select! {
-                            () = shutdown.cancelled() => return,
-                            key = queue.get() => key,
-                        };
-                        let Some(key) = key else { return };
-                        let taken = KeyGuard {
-                            queue: queue.clone(),
-                            key: key.clone(),
-                            is_finished: false,
-                        };
-                        // what began is finished: nothing half done at shutdown
-                        match work(key.clone()).await {
-                            Ok(again) => {
-                                queue.forget(&key);
-                                if let Some(delay) = again {
-                                    queue.add_after(key.clone(), delay);
-                                }
-                            }
-                            Err(error) => {
-                                let delay = queue.add_again(key.clone(), is_unreachable(&error));
-                                let failures = queue.failures(&key);
-                                let error = &error as &dyn std::error::Error;
-                                if is_worth_a_warning(failures) {
-                                    tracing::warn!(
-                                        worker = name,
-                                        ?key,
-                                        failures,
-                                        ?delay,
-                                        error,
-                                        "still failing, retrying"
-                                    );
-                                } else {
-                                    tracing::debug!(
-                                        worker = name,
-                                        ?key,
-                                        ?delay,
-                                        error,
-                                        "trying again"
-                                    );
-                                }
-                            }
-                        }
-                        taken.finish();
-                    }
-                }
+                let (queue, shutdown, work) = (queue.clone(), shutdown.clone(), Arc::clone(&work));
+                async move { queue.work(name, &shutdown, &work).await }
             };
             let task = control_supervise::task("queue-worker").detail(name);
             set.spawn(task.restarting(worker));
         }
         while set.join_next().await.is_some() {}
+    }
+
+    /// Works on one key after the other until `shutdown`, or until the queue is shut down.
+    async fn work(
+        &self,
+        name: &'static str,
+        shutdown: &tokio_util::sync::CancellationToken,
+        work: &Work<K>,
+    ) {
+        loop {
+            let key = tokio::select! {
+                () = shutdown.cancelled() => return,
+                key = self.get() => key,
+            };
+            let Some(key) = key else { return };
+            let taken = KeyGuard {
+                queue: self.clone(),
+                key: key.clone(),
+                is_finished: false,
+            };
+            // what began is finished: nothing half done at shutdown
+            match work(key.clone()).await {
+                Ok(again) => {
+                    self.forget(&key);
+                    if let Some(delay) = again {
+                        self.add_after(key, delay);
+                    }
+                }
+                Err(error) => {
+                    let delay = self.add_again(key.clone(), is_unreachable(&*error));
+                    let failures = self.failures(&key);
+                    let error = &*error as &dyn std::error::Error;
+                    if is_worth_a_warning(failures) {
+                        tracing::warn!(
+                            worker = name,
+                            ?key,
+                            failures,
+                            ?delay,
+                            error,
+                            "still failing, retrying"
+                        );
+                    } else {
+                        tracing::debug!(worker = name, ?key, ?delay, error, "trying again");
+                    }
+                }
+            }
+            taken.finish();
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, QueueState<K>> {

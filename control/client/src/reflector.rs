@@ -27,6 +27,7 @@
 //! changes, a deletion and an addition, however the reflector learned of it.
 
 mod follower;
+mod intake;
 mod selection;
 mod stats;
 mod writer;
@@ -41,6 +42,7 @@ pub use self::selection::Selection;
 pub use self::stats::Stats;
 
 use self::follower::Follower;
+use self::intake::Intake;
 use self::stats::Counters;
 use self::writer::Writer;
 use crate::cache::{Cache, Root, Store};
@@ -90,17 +92,37 @@ pub fn reflect_resource<V: Object>(
 ) -> Reflector<V> {
     let shared = Arc::new(ReflectorShared::new(Store::from_objects(Vec::new()), false));
     let stop = CancellationToken::new();
-    let (client, stopped, written) = (client.clone(), stop.clone(), Arc::clone(&shared));
+    let written = Arc::clone(&shared);
+    let intake = move || -> Box<dyn Intake> { Box::new(Writer::new(Arc::clone(&written))) };
+    follow(client, resource, selection, &stop, Box::new(intake));
+    Reflector {
+        handle: Arc::new(Handle {
+            shared,
+            _stop: Some(stop.drop_guard()),
+        }),
+    }
+}
+
+/// Starts the task that follows a resource, until `stop`. A run that follows a panic reads
+/// everything again, into a new intake. No type of object is named here, so that the task is
+/// compiled once.
+fn follow(
+    client: &Client,
+    resource: Resource,
+    selection: Selection,
+    stop: &CancellationToken,
+    intake: Box<dyn Fn() -> Box<dyn Intake> + Send>,
+) {
+    let (client, stopped) = (client.clone(), stop.clone());
     control_supervise::task("reflector")
         .detail(resource.to_string())
-        .until(&stop)
+        .until(stop)
         .spawn_restarting(move || {
-            // A run that follows a panic reads everything again.
             let follower = Follower::new(
                 client.clone(),
                 resource.clone(),
                 selection.clone(),
-                Writer::new(Arc::clone(&written)),
+                intake(),
             );
             let stopped = stopped.clone();
             async move {
@@ -110,12 +132,6 @@ pub fn reflect_resource<V: Object>(
                 }
             }
         });
-    Reflector {
-        handle: Arc::new(Handle {
-            shared,
-            _stop: Some(stop.drop_guard()),
-        }),
-    }
 }
 
 // === impl Reflector ===
@@ -280,14 +296,13 @@ impl<V> Handle<V> {
     }
 
     pub(crate) async fn synced(&self) {
-        // the sender lives in `shared`, so waiting cannot fail
-        let _ = self
-            .shared
-            .synced
-            .subscribe()
-            .wait_for(|synced| *synced)
-            .await;
+        wait_until_true(&self.shared.synced).await;
     }
+}
+
+/// Waits until the value is true. The caller keeps the sender, so that waiting cannot fail.
+async fn wait_until_true(sender: &watch::Sender<bool>) {
+    let _ = sender.subscribe().wait_for(|value| *value).await;
 }
 
 impl<V: Object> ReflectorShared<V> {

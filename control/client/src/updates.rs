@@ -8,8 +8,9 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
-use serde::de::DeserializeOwned;
+use bytes::Bytes;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::client::Client;
 use crate::error::{Error, Status};
@@ -68,20 +69,20 @@ impl Updates {
         refused.remove(&(resource.clone(), subresource.to_owned()));
     }
 
-    /// Applies the merge patch through an update.
+    /// Applies the merge patch through an update, and returns the object as the server wrote it.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Conflict`] when the patch names another version or
     /// uid than the object's, or the object keeps changing; errors that prevent a
     /// response.
-    pub async fn patch<R: DeserializeOwned>(
+    pub async fn patch(
         &self,
         writer: &Client,
         resource: &Resource,
         (namespace, name): (&str, &str),
         subresource: &str,
         patch: &Value,
-    ) -> Result<R, Error> {
+    ) -> Result<Bytes, Error> {
         let written = self
             .update(writer, resource, (namespace, name), subresource, patch)
             .await;
@@ -92,14 +93,14 @@ impl Updates {
         written
     }
 
-    async fn update<R: DeserializeOwned>(
+    async fn update(
         &self,
         writer: &Client,
         resource: &Resource,
         (namespace, name): (&str, &str),
         subresource: &str,
         patch: &Value,
-    ) -> Result<R, Error> {
+    ) -> Result<Bytes, Error> {
         let has_version = patch["metadata"]["resourceVersion"].is_string();
         let mut attempt = 1;
         loop {
@@ -107,16 +108,14 @@ impl Updates {
             object["apiVersion"] = resource.api_version().into();
             object["kind"] = resource.kind.as_ref().into();
             merge(&mut object, patch);
-            let written = if subresource.is_empty() {
-                writer.update(resource, namespace, name, &object).await
-            } else {
-                writer
-                    .update_subresource(resource, namespace, name, subresource, &object)
-                    .await
-            };
+            let written: Result<Box<RawValue>, _> = writer
+                .update_subresource(resource, namespace, name, subresource, &object)
+                .await;
             match written {
                 Err(Error::Conflict(_)) if !has_version && attempt < ATTEMPTS => attempt += 1,
-                written => return written,
+                written => {
+                    return written.map(|object| String::from(Box::<str>::from(object)).into());
+                }
             }
         }
     }

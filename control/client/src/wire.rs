@@ -124,7 +124,10 @@ impl<'de, V: DeserializeOwned> Visitor<'de> for FrameVisitor<V> {
         match (frame, early) {
             (Some(frame), _) => Ok(frame),
             (None, Some(raw)) => ObjectOf(&kind, PhantomData)
-                .deserialize(&mut serde_json::Deserializer::from_str(raw.get()))
+                // As the rest: text as a source of its own would compile each view twice.
+                .deserialize(&mut serde_json::Deserializer::from_slice(
+                    raw.get().as_bytes(),
+                ))
                 .map_err(A::Error::custom),
             (None, None) => Err(A::Error::missing_field("object")),
         }

@@ -91,9 +91,7 @@ impl Task {
         M: FnMut() -> F + Send + 'static,
         F: Future<Output = ()> + Send + 'static,
     {
-        TaskHandle {
-            handle: tokio::spawn(self.restarting(make)),
-        }
+        spawn(self.restarting(make).boxed())
     }
 
     /// Runs what `make` makes, and again, after a back-off, when it panics, or returns
@@ -104,47 +102,7 @@ impl Task {
         F: Future<Output = ()> + Send + 'static,
     {
         let shutdown = self.shutdown.clone();
-        let registration = self.register();
-        async move {
-            let mut failures = 0u32;
-            loop {
-                let begun = Instant::now();
-                // Creating the future may panic, too.
-                let made = std::panic::catch_unwind(AssertUnwindSafe(&mut make));
-                let ended = match made {
-                    Ok(future) => registration.run(future.boxed()).await,
-                    Err(payload) => Err(payload),
-                };
-                let Some(reason) = failure(ended.map(drop), shutdown.as_ref()) else {
-                    return;
-                };
-                if begun.elapsed() >= HEALTHY_AFTER {
-                    failures = 0;
-                }
-                failures = failures.saturating_add(1);
-                let pause = delay(failures);
-                let entry = &registration.entry;
-                tracing::error!(
-                    task = entry.name,
-                    detail = entry.detail,
-                    reason,
-                    restart_in = ?pause,
-                    "task failed, restarting it"
-                );
-                registration.note_restart(reason);
-                let ended = async {
-                    match &shutdown {
-                        Some(shutdown) => shutdown.cancelled().await,
-                        None => std::future::pending().await,
-                    }
-                };
-                tokio::select! {
-                    () = ended => return,
-                    () = tokio::time::sleep(pause) => {}
-                }
-                registration.entry.status().state = State::Running;
-            }
-        }
+        restart(self.register(), shutdown, Box::new(move || make().boxed()))
     }
 
     /// Starts `future`, without which the process cannot continue: when it panics, or
@@ -154,9 +112,7 @@ impl Task {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        TaskHandle {
-            handle: tokio::spawn(self.essential(future)),
-        }
+        spawn(self.essential(future).boxed())
     }
 
     /// As [`Task::spawn_essential`], for a caller that spawns it.
@@ -165,22 +121,7 @@ impl Task {
         F: Future<Output = ()> + Send + 'static,
     {
         let shutdown = self.shutdown.clone();
-        let registration = self.register();
-        async move {
-            let ended = registration.run(future.boxed()).await;
-            let Some(reason) = failure(ended.map(drop), shutdown.as_ref()) else {
-                return;
-            };
-            let entry = &registration.entry;
-            tracing::error!(
-                task = entry.name,
-                detail = entry.detail,
-                reason,
-                "essential task failed, ending the process"
-            );
-            registration.note_failure(reason.clone());
-            registration.supervisor.fail(entry.name, reason);
-        }
+        run_essential(self.register(), shutdown, future.boxed())
     }
 
     /// Runs the work of a thread without which the process cannot continue.
@@ -189,14 +130,7 @@ impl Task {
         registration.entry.is_thread.store(true, Ordering::Relaxed);
         let ended = std::panic::catch_unwind(AssertUnwindSafe(work));
         if let Some(reason) = failure(ended, None) {
-            let entry = &registration.entry;
-            tracing::error!(
-                task = entry.name,
-                reason,
-                "essential thread failed, ending the process"
-            );
-            registration.note_failure(reason.clone());
-            registration.supervisor.fail(entry.name, reason);
+            registration.end_process(reason);
         }
     }
 
@@ -207,25 +141,7 @@ impl Task {
         F::Output: Send,
     {
         let shutdown = self.shutdown.clone();
-        let registration = self.register();
-        async move {
-            let ended = registration.run(future.boxed()).await;
-            let reason = failure(ended.as_ref().map(drop), shutdown.as_ref());
-            if let Some(reason) = reason {
-                let entry = &registration.entry;
-                tracing::error!(
-                    task = entry.name,
-                    detail = entry.detail,
-                    reason,
-                    "task failed"
-                );
-                registration.note_failure(reason);
-            }
-            match ended {
-                Ok(output) => output,
-                Err(payload) => std::panic::resume_unwind(payload),
-            }
-        }
+        run_owned(self.register(), shutdown, future.boxed())
     }
 
     fn register(self) -> Registration {
@@ -252,6 +168,92 @@ impl Task {
             entry,
             number,
         }
+    }
+}
+
+/// Makes the future of a task, once per start.
+type Make = Box<dyn FnMut() -> BoxFuture<'static, ()> + Send>;
+
+// What follows is compiled once, not for each task: tasks are some hundreds, and each type of a
+// future that tokio runs is two thousand lines for the compiler.
+
+fn spawn(task: BoxFuture<'static, ()>) -> TaskHandle {
+    TaskHandle {
+        handle: tokio::spawn(task),
+    }
+}
+
+async fn restart(registration: Registration, shutdown: Option<CancellationToken>, mut make: Make) {
+    let mut failures = 0u32;
+    loop {
+        let begun = Instant::now();
+        // Creating the future may panic, too.
+        let made = std::panic::catch_unwind(AssertUnwindSafe(&mut make));
+        let ended = match made {
+            Ok(future) => registration.run(future).await,
+            Err(payload) => Err(payload),
+        };
+        let Some(reason) = failure(ended, shutdown.as_ref()) else {
+            return;
+        };
+        if begun.elapsed() >= HEALTHY_AFTER {
+            failures = 0;
+        }
+        failures = failures.saturating_add(1);
+        let pause = delay(failures);
+        let entry = &registration.entry;
+        tracing::error!(
+            task = entry.name,
+            detail = entry.detail,
+            reason,
+            restart_in = ?pause,
+            "task failed, restarting it"
+        );
+        registration.note_restart(reason);
+        let ended = async {
+            match &shutdown {
+                Some(shutdown) => shutdown.cancelled().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = ended => return,
+            () = tokio::time::sleep(pause) => {}
+        }
+        registration.entry.status().state = State::Running;
+    }
+}
+
+async fn run_essential(
+    registration: Registration,
+    shutdown: Option<CancellationToken>,
+    future: BoxFuture<'static, ()>,
+) {
+    let ended = registration.run(future).await;
+    if let Some(reason) = failure(ended, shutdown.as_ref()) {
+        registration.end_process(reason);
+    }
+}
+
+async fn run_owned<T>(
+    registration: Registration,
+    shutdown: Option<CancellationToken>,
+    future: BoxFuture<'static, T>,
+) -> T {
+    let ended = registration.run(future).await;
+    if let Some(reason) = failure(ended.as_ref().map(drop), shutdown.as_ref()) {
+        let entry = &registration.entry;
+        tracing::error!(
+            task = entry.name,
+            detail = entry.detail,
+            reason,
+            "task failed"
+        );
+        registration.note_failure(reason);
+    }
+    match ended {
+        Ok(output) => output,
+        Err(payload) => std::panic::resume_unwind(payload),
     }
 }
 
@@ -388,6 +390,19 @@ impl Registration {
         let counts = tasks.counts.entry(self.entry.name).or_default();
         counts.restarts += 1;
         counts.last_error = Some(reason);
+    }
+
+    /// Reports the failure of an essential task.
+    fn end_process(&self, reason: String) {
+        let entry = &self.entry;
+        tracing::error!(
+            task = entry.name,
+            detail = entry.detail,
+            reason,
+            "essential task failed, ending the process"
+        );
+        self.note_failure(reason.clone());
+        self.supervisor.fail(entry.name, reason);
     }
 
     fn note_failure(&self, reason: String) {

@@ -9,15 +9,15 @@ use http::{Method, StatusCode};
 use http_body_util::BodyExt;
 
 use super::Selection;
+use super::intake::{Event, Intake};
 use super::stats::Counters;
-use super::writer::Writer;
 use crate::backoff::Backoff;
 use crate::client::{Client, Query, path, read_status};
 use crate::error::{Error, Status};
 use crate::meta::Metadata;
-use crate::resource::{Object, Resource};
+use crate::resource::Resource;
 use crate::transport::RequestBody;
-use crate::wire::{Frame, Lines, Page};
+use crate::wire::{Frame, Lines};
 
 /// How long a watch may live: the server is asked to end it after this long,
 /// plus up to as much again, so that the watches of a cluster do not all end
@@ -43,12 +43,13 @@ const WARN_EVERY: Duration = Duration::from_secs(30);
 /// A watch that lives this long proves that the server works.
 const HEALTHY_AFTER: Duration = Duration::from_secs(5);
 
-/// Follows a resource and writes its objects into a cache.
-pub(super) struct Follower<V> {
+/// Follows a resource and hands what it reads to the writer of a cache. It does not know the
+/// type of the objects, so that it is compiled once and not for each.
+pub(super) struct Follower {
     client: Client,
     resource: Resource,
     selection: Selection,
-    writer: Writer<V>,
+    intake: Box<dyn Intake>,
     /// Where to watch from; none: everything must be read.
     revision: Option<CompactString>,
     /// Whether the server may know `sendInitialEvents`.
@@ -100,18 +101,18 @@ impl End {
 
 // === impl Follower ===
 
-impl<V: Object> Follower<V> {
+impl Follower {
     pub(super) fn new(
         client: Client,
         resource: Resource,
         selection: Selection,
-        writer: Writer<V>,
+        intake: Box<dyn Intake>,
     ) -> Self {
         Self {
             client,
             resource,
             selection,
-            writer,
+            intake,
             revision: None,
             streaming: true,
             lists_next: false,
@@ -225,7 +226,7 @@ impl<V: Object> Follower<V> {
     /// Reads everything in pages.
     async fn list(&mut self) -> Option<End> {
         let base = self.base();
-        let mut objects = Vec::new();
+        self.intake.drop_gathered();
         let mut token = String::new();
         loop {
             let mut query = Query::new();
@@ -243,51 +244,26 @@ impl<V: Object> Follower<V> {
                 Ok(Err(error)) => return Some(End::Failed(Error::Body(error))),
                 Err(_) => return Some(End::Broken("the list stopped coming")),
             };
-            let page = match self.read_page(&bytes) {
+            let page = match self.intake.gather_page(&self.resource, &bytes) {
                 Ok(page) => page,
                 Err(source) => {
                     let request = format!("GET {path}");
                     return Some(End::Failed(Error::Decode { request, source }));
                 }
             };
-            objects.extend(page.items);
-            token = page.metadata.continue_token;
+            token = page.continue_token;
             if token.is_empty() {
-                self.everything(objects, page.metadata.resource_version);
+                self.replace(page.resource_version);
                 return None;
             }
         }
     }
 
-    /// A page of a list; when one object is not readable, without it.
-    fn read_page(&self, bytes: &[u8]) -> Result<Page<V>, serde_json::Error> {
-        let error = match serde_json::from_slice::<Page<V>>(bytes) {
-            Ok(page) => return Ok(page),
-            Err(error) => error,
-        };
-        let raw: Page<Box<serde_json::value::RawValue>> = serde_json::from_slice(bytes)?;
-        tracing::error!(resource = %self.resource, %error, "an object of the list is not readable, leaving it out");
-        let items = raw
-            .items
-            .iter()
-            .filter_map(|item| {
-                let object = serde_json::from_str(item.get()).ok();
-                if object.is_none() {
-                    self.count().unreadable.fetch_add(1, Ordering::Relaxed);
-                }
-                object
-            })
-            .collect();
-        Ok(Page {
-            metadata: raw.metadata,
-            items,
-        })
-    }
-
-    fn everything(&mut self, objects: Vec<V>, revision: CompactString) {
-        tracing::debug!(resource = %self.resource, objects = objects.len(), %revision, "read everything");
+    /// What was gathered is all that there is.
+    fn replace(&mut self, revision: CompactString) {
+        let objects = self.intake.replace_by_gathered();
+        tracing::debug!(resource = %self.resource, objects, %revision, "read everything");
         self.count().relists.fetch_add(1, Ordering::Relaxed);
-        self.writer.replace(objects);
         // without a revision there is nothing to resume from
         self.revision = (!revision.is_empty()).then_some(revision);
     }
@@ -302,37 +278,35 @@ impl<V: Object> Follower<V> {
             .pair("watch", "true")
             .pair("allowWatchBookmarks", "true")
             .pair("timeoutSeconds", &seconds.to_string());
-        // all that existed when the watch began, until it is complete
-        let mut initial = match &self.revision {
-            Some(revision) => {
-                query.pair("resourceVersion", revision);
-                None
-            }
-            None => {
-                query
-                    .pair("sendInitialEvents", "true")
-                    .pair("resourceVersionMatch", "NotOlderThan");
-                Some(Vec::new())
-            }
-        };
+        // whether events tell what existed when the watch began
+        let mut is_initial = self.revision.is_none();
+        if let Some(revision) = &self.revision {
+            query.pair("resourceVersion", revision);
+        } else {
+            self.intake.drop_gathered();
+            query
+                .pair("sendInitialEvents", "true")
+                .pair("resourceVersionMatch", "NotOlderThan");
+        }
         let deadline = tokio::time::Instant::now() + Duration::from_secs(seconds) + WATCH_SLACK;
         let mut body = match self.open(&query.onto(&self.base()), false).await {
             Ok(body) => body,
-            Err(End::Failed(Error::BadRequest(_) | Error::Invalid(_))) if initial.is_some() => {
+            Err(End::Failed(Error::BadRequest(_) | Error::Invalid(_))) if is_initial => {
                 return Some(End::NoStreaming);
             }
             Err(end) => return Some(end),
         };
-        if initial.is_none() {
+        if !is_initial {
             self.count().watches.fetch_add(1, Ordering::Relaxed);
         }
         let mut lines = Lines::default();
         // One timer for all events, which each would have to enter and leave otherwise.
         let mut patience = std::pin::pin!(tokio::time::sleep_until(deadline));
         loop {
-            let until = match initial {
-                Some(_) => deadline.min(tokio::time::Instant::now() + INITIAL_PAUSE),
-                None => deadline,
+            let until = if is_initial {
+                deadline.min(tokio::time::Instant::now() + INITIAL_PAUSE)
+            } else {
+                deadline
             };
             if patience.deadline() != until {
                 patience.as_mut().reset(until);
@@ -341,7 +315,7 @@ impl<V: Object> Follower<V> {
                 biased;
                 frame = body.frame() => frame,
                 () = &mut patience => {
-                    return Some(if initial.is_some() {
+                    return Some(if is_initial {
                         End::NoStreaming
                     } else {
                         End::Broken("the server did not end it in time")
@@ -360,11 +334,10 @@ impl<V: Object> Follower<V> {
             let mut end = None;
             let fed = lines.feed(&chunk, |line| {
                 if end.is_none() {
-                    end = self.line(line, &mut initial);
+                    end = self.line(line, &mut is_initial);
                 }
             });
-            if self.writer.has_pending() {
-                self.writer.publish();
+            if self.intake.publish() {
                 self.count().batch(received);
             }
             if end.is_some() {
@@ -377,49 +350,40 @@ impl<V: Object> Follower<V> {
     }
 
     /// Takes in one line of a watch.
-    fn line(&mut self, line: &[u8], initial: &mut Option<Vec<V>>) -> Option<End> {
-        let frame = match Frame::<V>::parse(line) {
-            Ok(frame) => frame,
-            Err(error) => return self.unreadable(line, &error),
+    fn line(&mut self, line: &[u8], is_initial: &mut bool) -> Option<End> {
+        let event = if *is_initial {
+            self.intake.gather(line)
+        } else {
+            self.intake.apply(line)
         };
-        match (frame, initial.as_mut()) {
-            (Frame::Applied(object), Some(initial)) => initial.push(object),
-            (Frame::Applied(object), None) => {
-                self.count().events.fetch_add(1, Ordering::Relaxed);
-                self.seen(object.resource_version());
-                self.writer.apply(object);
+        match event {
+            Ok(Event::Object { revision }) => {
+                if !*is_initial {
+                    self.count().events.fetch_add(1, Ordering::Relaxed);
+                    self.seen(&revision);
+                }
             }
-            (Frame::Deleted(object), None) => {
-                self.count().events.fetch_add(1, Ordering::Relaxed);
-                self.seen(object.resource_version());
-                self.writer.delete(&object);
-            }
-            // changes may be mixed in with the initial events
-            (Frame::Deleted(object), Some(initial)) => {
-                initial.retain(|known| {
-                    known.name() != object.name() || known.namespace() != object.namespace()
-                });
-            }
-            (Frame::Bookmark(bookmark), _) => {
-                if let Some(objects) = initial.take_if(|_| bookmark.ends_initial_events()) {
-                    self.everything(objects, bookmark.resource_version().clone());
-                } else if initial.is_none() {
-                    if self.is_before_known(bookmark.resource_version()) {
-                        return Some(End::Expired);
+            Ok(Event::Bookmark(bookmark)) => {
+                if *is_initial {
+                    if bookmark.ends_initial_events() {
+                        *is_initial = false;
+                        self.replace(bookmark.resource_version().clone());
                     }
+                } else if self.is_before_known(bookmark.resource_version()) {
+                    return Some(End::Expired);
+                } else {
                     self.seen(bookmark.resource_version());
                 }
             }
-            (Frame::Error(status), _) => {
-                return Some(End::of(Error::from_status(status)));
-            }
-            (Frame::Unknown, _) => {}
+            Ok(Event::Error(status)) => return Some(End::of(Error::from_status(status))),
+            Ok(Event::Unknown) => {}
+            Err(error) => return self.unreadable(line, &error),
         }
         None
     }
 
-    /// An object that is no `V`: reading it again would not help, so it is
-    /// left out, and the revision moves on.
+    /// An object of another shape: reading it again would not help, so it is left out, and the
+    /// revision moves on.
     fn unreadable(&mut self, line: &[u8], error: &serde_json::Error) -> Option<End> {
         let Ok(frame) = Frame::<Metadata>::parse(line) else {
             return Some(End::Broken("a line that is no watch event"));
@@ -455,6 +419,6 @@ impl<V: Object> Follower<V> {
     }
 
     fn count(&self) -> &Counters {
-        &self.writer.shared.counters
+        self.intake.counters()
     }
 }

@@ -11,6 +11,8 @@ use crate::resource::Object;
 pub(super) struct Writer<V> {
     store: Store<V>,
     pending: Vec<Change<V>>,
+    /// Objects that were read and are not in the cache until all are.
+    pub(super) gathered: Vec<V>,
     pub(super) shared: Arc<ReflectorShared<V>>,
 }
 
@@ -23,11 +25,12 @@ impl<V: Object> Writer<V> {
         Self {
             store: Store::from_objects(published),
             pending: Vec::new(),
+            gathered: Vec::new(),
             shared,
         }
     }
 
-    pub(super) fn apply(&mut self, object: V) {
+    pub(super) fn insert(&mut self, object: V) {
         if let Some(known) = self.store.get(&object)
             && !is_newer(&object, known)
         {
@@ -96,7 +99,7 @@ impl<V: Object> Writer<V> {
             }
         }
         self.store = next;
-        self.publish();
+        self.publish_pending();
         self.shared.synced.send_replace(true);
     }
 
@@ -106,7 +109,7 @@ impl<V: Object> Writer<V> {
     }
 
     /// Publishes the pending changes in the cache, then sends them to subscribers.
-    pub(super) fn publish(&mut self) {
+    pub(super) fn publish_pending(&mut self) {
         if self.pending.is_empty() {
             return;
         }
