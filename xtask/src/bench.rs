@@ -36,7 +36,7 @@ const PACKAGES: &[&str] = &[
 /// When a bench does not build or fails.
 pub fn bench(options: &Options) -> Result<(), Error> {
     setup::setup()?;
-    build::build()?;
+    build::build(build::Profile::Release)?;
     crate::images::build()?;
     for package in PACKAGES {
         if options

@@ -1,6 +1,8 @@
 //! `cargo xtask build`: the eBPF object, then the binaries: `orlop`, which embeds it,
 //! `orlop-cni` and `orlop-csi`.
 
+use std::path::PathBuf;
+
 use crate::{
     ebpf,
     error::Error,
@@ -14,19 +16,54 @@ pub const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 /// The compiler's flags for static programs.
 pub const STATIC: &str = "-C target-feature=+crt-static -C strip=symbols";
 
-/// Builds `target/release/orlop`, `target/release/orlop-cni` and
-/// `target/release/orlop-csi`.
+/// How programs are compiled: a profile of `Cargo.toml`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// As they are measured and used.
+    Release,
+    /// For a first look, in less than half the time.
+    Quick,
+}
+
+impl Profile {
+    /// The profile of a cluster that shows Orlop on this machine: the release if one was
+    /// built here before, since what has changed is soon compiled.
+    #[must_use]
+    pub fn of_first_look() -> Self {
+        if Self::Release.folder().join("orlop").is_file() {
+            Self::Release
+        } else {
+            Self::Quick
+        }
+    }
+
+    /// The folder of the programs.
+    #[must_use]
+    pub fn folder(self) -> PathBuf {
+        target().join(self.name())
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Release => "release",
+            Self::Quick => "quick",
+        }
+    }
+}
+
+/// Builds `orlop`, `orlop-cni` and `orlop-csi` into the profile's folder.
 ///
 /// # Errors
 /// When something does not compile, or the eBPF toolchain is not there.
-pub fn build() -> Result<(), Error> {
+pub fn build(profile: Profile) -> Result<(), Error> {
     let step = Step::begin("eBPF programs");
     ebpf::build(&workspace(), &workspace().join(ebpf::OBJECT))?;
     step.done();
     // cargo shows its own progress, so that the long first build is not silent.
     run(layout::arrange(cargo().args([
         "build",
-        "--release",
+        "--profile",
+        profile.name(),
         "--package",
         "orlop",
         // In one go: built alone, its dependencies have fewer features, and are built again.
@@ -36,7 +73,8 @@ pub fn build() -> Result<(), Error> {
     run(cargo()
         .args([
             "rustc",
-            "--release",
+            "--profile",
+            profile.name(),
             "--package",
             "cni",
             "--bin",
@@ -60,7 +98,7 @@ pub const PLUGIN: [&str; 4] = [
 ///
 /// # Errors
 /// When one does not compile.
-pub fn images_programs() -> Result<std::path::PathBuf, Error> {
+pub fn images_programs() -> Result<PathBuf, Error> {
     images_programs_for(TRIPLE, STATIC)
 }
 
@@ -68,7 +106,7 @@ pub fn images_programs() -> Result<std::path::PathBuf, Error> {
 ///
 /// # Errors
 /// When one does not compile.
-pub fn images_programs_for(triple: &str, flags: &str) -> Result<std::path::PathBuf, Error> {
+pub fn images_programs_for(triple: &str, flags: &str) -> Result<PathBuf, Error> {
     // Own target folder: other flags than the rest of the workspace.
     let folder = target().join("images");
     output(

@@ -69,7 +69,7 @@ pub fn drill(options: &Options) -> Result<(), Error> {
     }
     setup::setup_for_tests()?;
     if options.programs.is_none() && options.state.is_none() {
-        build::build()?;
+        build::build(build::Profile::Release)?;
     }
     crate::images::build()?;
     let mut command = program()?;

@@ -246,7 +246,7 @@ fn perform(verb: Verb) -> Result<(), Error> {
         }
         Verb::Build => {
             setup::setup()?;
-            build::build()
+            build::build(build::Profile::Release)
         }
         Verb::Up {
             host: true,

@@ -64,10 +64,10 @@ pub fn is_one(dir: &Path) -> bool {
 pub fn up(dir: &Path, no_demo: bool, programs: Option<&Path>) -> Result<(), Error> {
     if programs.is_none() {
         setup::setup()?;
-        build::build()?;
+        build::build(build::Profile::Release)?;
     }
     setup::check_kernel()?;
-    let built = target().join("release");
+    let built = build::Profile::Release.folder();
     let programs = programs.unwrap_or(&built);
     let programs = fs::canonicalize(programs).map_err(at(programs))?;
     down::ensure_own(dir)?;

@@ -22,6 +22,7 @@ use crate::{
 };
 
 /// The options of `up`.
+#[derive(Clone)]
 pub struct Options {
     /// Number of nodes, 1 to 50.
     pub nodes: u8,
@@ -77,7 +78,7 @@ impl Options {
     fn programs(&self) -> Result<PathBuf, Error> {
         let folder = match &self.programs {
             Some(folder) => folder.clone(),
-            None => target().join("release"),
+            None => build::Profile::of_first_look().folder(),
         };
         fs::canonicalize(&folder).map_err(at(&folder))
     }
@@ -127,10 +128,25 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
 /// # Errors
 /// The first thing that is missing or fails; what was started is stopped again.
 pub fn up(options: &Options) -> Result<(), Error> {
-    if options.programs.is_none() {
+    let built;
+    let options = if options.programs.is_some() {
+        options
+    } else {
         setup::setup()?;
-        build::build()?;
-    }
+        let profile = build::Profile::of_first_look();
+        if profile == build::Profile::Quick {
+            print_step(
+                "compiling for a first look: most of it is not optimised. `cargo xtask build` \
+                 makes the programs to measure and to use",
+            );
+        }
+        build::build(profile)?;
+        built = Options {
+            programs: Some(profile.folder()),
+            ..options.clone()
+        };
+        &built
+    };
     setup::check_kernel()?;
     options.check()?;
     let dir = &options.dir;

@@ -110,8 +110,8 @@ pub fn pods_files(built: Option<&Path>) -> Result<Vec<(String, PathBuf)>, Error>
     let built = match built {
         Some(folder) => folder.to_owned(),
         None => {
-            build::build()?;
-            target().join("release")
+            build::build(build::Profile::Release)?;
+            build::Profile::Release.folder()
         }
     };
     let archive = images::build()?;
