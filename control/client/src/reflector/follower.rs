@@ -133,6 +133,8 @@ impl Follower {
             } else {
                 self.watch().await
             };
+            // What failed must not hold its objects through the pause that follows.
+            self.intake.drop_gathered();
             let healthy = began.elapsed() >= HEALTHY_AFTER;
             if healthy {
                 self.backoff.reset();
@@ -226,7 +228,6 @@ impl Follower {
     /// Reads everything in pages.
     async fn list(&mut self) -> Option<End> {
         let base = self.base();
-        self.intake.drop_gathered();
         let mut token = String::new();
         loop {
             let mut query = Query::new();
@@ -259,7 +260,7 @@ impl Follower {
         }
     }
 
-    /// What was gathered is all that there is.
+    /// Replaces the cache by the objects read, which are all that exist at this revision.
     fn replace(&mut self, revision: CompactString) {
         let objects = self.intake.replace_by_gathered();
         tracing::debug!(resource = %self.resource, objects, %revision, "read everything");
@@ -283,7 +284,6 @@ impl Follower {
         if let Some(revision) = &self.revision {
             query.pair("resourceVersion", revision);
         } else {
-            self.intake.drop_gathered();
             query
                 .pair("sendInitialEvents", "true")
                 .pair("resourceVersionMatch", "NotOlderThan");
@@ -351,12 +351,7 @@ impl Follower {
 
     /// Takes in one line of a watch.
     fn line(&mut self, line: &[u8], is_initial: &mut bool) -> Option<End> {
-        let event = if *is_initial {
-            self.intake.gather(line)
-        } else {
-            self.intake.apply(line)
-        };
-        match event {
+        match self.intake.read_event(line, *is_initial) {
             Ok(Event::Object { revision }) => {
                 if !*is_initial {
                     self.count().events.fetch_add(1, Ordering::Relaxed);

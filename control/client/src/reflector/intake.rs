@@ -22,19 +22,17 @@ pub(super) trait Intake: Send + Sync {
         bytes: &[u8],
     ) -> Result<PageMeta, serde_json::Error>;
 
-    /// Reads a line of a watch while it tells what exists; gathers its object.
-    fn gather(&mut self, line: &[u8]) -> Result<Event, serde_json::Error>;
+    /// Reads a line of a watch. While the watch sends what exists already, its object is gathered;
+    /// afterwards the change of the cache is noted.
+    fn read_event(&mut self, line: &[u8], is_initial: bool) -> Result<Event, serde_json::Error>;
 
-    /// Makes the objects gathered those of the cache, and tells their number.
+    /// Replaces the objects of the cache by those gathered, and returns their number.
     fn replace_by_gathered(&mut self) -> usize;
 
-    /// Forgets what a list or a watch that failed has gathered.
+    /// Frees what a list or a watch gathered before it failed.
     fn drop_gathered(&mut self);
 
-    /// Reads a line of a watch, and notes the change.
-    fn apply(&mut self, line: &[u8]) -> Result<Event, serde_json::Error>;
-
-    /// Publishes noted changes; whether there were any.
+    /// Publishes the changes that were noted, and returns whether there were any.
     fn publish(&mut self) -> bool;
 
     fn counters(&self) -> &Counters;
@@ -79,24 +77,25 @@ impl<V: Object> Intake for Writer<V> {
         Ok(raw.metadata)
     }
 
-    fn gather(&mut self, line: &[u8]) -> Result<Event, serde_json::Error> {
-        Ok(match Frame::<V>::parse(line)? {
-            Frame::Applied(object) => {
-                let event = Event::of_object(&object);
-                self.gathered.push(object);
-                event
-            }
+    fn read_event(&mut self, line: &[u8], is_initial: bool) -> Result<Event, serde_json::Error> {
+        let (object, is_deleted) = match Frame::<V>::parse(line)? {
+            Frame::Applied(object) => (object, false),
+            Frame::Deleted(object) => (object, true),
+            Frame::Bookmark(bookmark) => return Ok(Event::Bookmark(bookmark)),
+            Frame::Error(status) => return Ok(Event::Error(status)),
+            Frame::Unknown => return Ok(Event::Unknown),
+        };
+        let revision = object.resource_version().into();
+        match (is_initial, is_deleted) {
+            (true, false) => self.gathered.push(object),
             // changes may be mixed in with the initial events
-            Frame::Deleted(object) => {
-                self.gathered.retain(|known| {
-                    known.name() != object.name() || known.namespace() != object.namespace()
-                });
-                Event::of_object(&object)
-            }
-            Frame::Bookmark(bookmark) => Event::Bookmark(bookmark),
-            Frame::Error(status) => Event::Error(status),
-            Frame::Unknown => Event::Unknown,
-        })
+            (true, true) => self.gathered.retain(|known| {
+                known.name() != object.name() || known.namespace() != object.namespace()
+            }),
+            (false, false) => self.insert(object),
+            (false, true) => self.delete(&object),
+        }
+        Ok(Event::Object { revision })
     }
 
     fn replace_by_gathered(&mut self) -> usize {
@@ -110,23 +109,6 @@ impl<V: Object> Intake for Writer<V> {
         self.gathered = Vec::new();
     }
 
-    fn apply(&mut self, line: &[u8]) -> Result<Event, serde_json::Error> {
-        Ok(match Frame::<V>::parse(line)? {
-            Frame::Applied(object) => {
-                let event = Event::of_object(&object);
-                self.insert(object);
-                event
-            }
-            Frame::Deleted(object) => {
-                self.delete(&object);
-                Event::of_object(&object)
-            }
-            Frame::Bookmark(bookmark) => Event::Bookmark(bookmark),
-            Frame::Error(status) => Event::Error(status),
-            Frame::Unknown => Event::Unknown,
-        })
-    }
-
     fn publish(&mut self) -> bool {
         let has_changes = self.has_pending();
         if has_changes {
@@ -137,15 +119,5 @@ impl<V: Object> Intake for Writer<V> {
 
     fn counters(&self) -> &Counters {
         &self.shared.counters
-    }
-}
-
-// === impl Event ===
-
-impl Event {
-    fn of_object(object: &impl Object) -> Self {
-        Self::Object {
-            revision: object.resource_version().into(),
-        }
     }
 }

@@ -262,6 +262,28 @@ async fn a_server_without_streaming_is_listed_in_pages_and_watched() {
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_read_that_fails_half_way_leaves_nothing_in_the_next() {
+    let (client, _) = scripted(vec![
+        Answer::Watch(vec![event("ADDED", &pod("a", 1))], Ending::Cut),
+        Answer::Watch(
+            vec![event("ADDED", &pod("b", 2)), bookmark(2, true)],
+            Ending::Close,
+        ),
+    ]);
+    becomes(&follow(&client), "b@2").await;
+
+    let invalid = json!({"kind": "Status", "code": 422, "reason": "Invalid"});
+    let page = |name, next: &str| json!({"metadata": {"resourceVersion": "9", "continue": next}, "items": [pod(name, 1)]});
+    let (client, _) = scripted(vec![
+        Answer::Whole(422, invalid),
+        Answer::Whole(200, page("a", "x")),
+        Answer::Whole(410, expired()),
+        Answer::Whole(200, page("b", "")),
+    ]);
+    becomes(&follow(&client), "b@1").await;
+}
+
 /// As a kube-apiserver on an etcd without progress notifications answers.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_cannot_send_initial_events_is_listed_and_asked_for_them_again() {
