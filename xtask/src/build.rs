@@ -60,28 +60,21 @@ pub fn build(profile: Profile) -> Result<(), Error> {
     ebpf::build(&workspace(), &workspace().join(ebpf::OBJECT))?;
     step.done();
     // cargo shows its own progress, so that the long first build is not silent.
-    run(layout::arrange(cargo().args([
-        "build",
-        "--profile",
-        profile.name(),
-        "--package",
-        "orlop",
-        // In one go: built alone, its dependencies have fewer features, and are built again.
-        "--package",
-        "csi",
-    ]))?)?;
-    run(cargo()
-        .args([
-            "rustc",
-            "--profile",
-            profile.name(),
-            "--package",
-            "cni",
-            "--bin",
-            "orlop-cni",
-            "--",
-        ])
-        .args(PLUGIN))
+    let mut command = cargo();
+    command.args(["build", "--profile", profile.name()]);
+    // In one go: built alone, a program's dependencies have fewer features, and are built again.
+    command.args(["--package", "orlop", "--package", "csi"]);
+    match profile {
+        // Dynamic: a pod's start takes some milliseconds more.
+        Profile::Quick => run(layout::arrange(command.args(["--package", "cni"]))?),
+        Profile::Release => {
+            run(layout::arrange(&mut command)?)?;
+            run(cargo()
+                .args(["rustc", "--profile", profile.name()])
+                .args(["--package", "cni", "--bin", "orlop-cni", "--"])
+                .args(PLUGIN))
+        }
+    }
 }
 
 /// Linker options of the CNI plugin, which runs for a moment per pod: static and at a
