@@ -112,16 +112,6 @@ const TEST_PACKAGES: &[Package] = &[
         reason: "the router to which load balancer addresses are announced in tests",
     },
     Package {
-        name: "iptables",
-        sign: "/usr/sbin/iptables",
-        reason: "makes what kube-proxy leaves, for the test that removes it",
-    },
-    Package {
-        name: "nftables",
-        sign: "/usr/sbin/nft",
-        reason: "the same",
-    },
-    Package {
         name: "xfsprogs",
         sign: "/usr/sbin/mkfs.xfs",
         reason: "file systems of the CSI driver's volumes",
@@ -166,6 +156,16 @@ const FIGURES_PACKAGES: &[Package] = &[Package {
 
 /// Packages for other kernels, besides an emulator.
 const MACHINE_PACKAGES: &[Package] = &[
+    Package {
+        name: "iptables",
+        sign: "/usr/sbin/iptables",
+        reason: "makes what kube-proxy leaves, for tests that take over or remove it",
+    },
+    Package {
+        name: "nftables",
+        sign: "/usr/sbin/nft",
+        reason: "the same",
+    },
     Package {
         name: "kmod",
         sign: "/usr/sbin/insmod",

@@ -27,7 +27,7 @@ use clap::{Args, ValueEnum};
 use self::{
     arch::Architecture,
     initramfs::write_initramfs,
-    kernel::{Kernel, MODULES, SERIES, STORAGE_MODULES},
+    kernel::{Kernel, MODULES, NETFILTER_MODULES, SERIES, STORAGE_MODULES},
     machine::Machine,
     suites::{datapath_files, pods_files, volume_figures_files, volumes_files},
 };
@@ -146,8 +146,10 @@ fn run_suite(
     let image = target().join("vm").join(format!("{machine}.cpio"));
     let mut files = files.to_vec();
     files.extend(kernel.modules(&MODULES));
-    if matches!(suite, Suite::Volumes | Suite::VolumeFigures) {
-        files.extend(kernel.modules(&STORAGE_MODULES));
+    match suite {
+        Suite::Datapath => files.extend(kernel.modules(&NETFILTER_MODULES)),
+        Suite::Volumes | Suite::VolumeFigures => files.extend(kernel.modules(&STORAGE_MODULES)),
+        Suite::Pods | Suite::Packages => {}
     }
     write_initramfs(&image, &files)?;
     // Of pods, images and layers are in memory, too.

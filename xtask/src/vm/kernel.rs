@@ -31,6 +31,35 @@ pub const MODULES: [&str; 10] = [
     "overlay",
 ];
 
+/// The same for rules of kube-proxy: check sums, connections, translation, nftables and what
+/// iptables' extensions need of it.
+pub const NETFILTER_MODULES: [&str; 24] = [
+    "crc32c_generic",
+    "libcrc32c",
+    "nfnetlink",
+    "nf_defrag_ipv4",
+    "nf_defrag_ipv6",
+    "nf_conntrack",
+    "nf_conntrack_netlink",
+    "nf_nat",
+    "nf_tables",
+    "nft_chain_nat",
+    "nft_ct",
+    "nft_nat",
+    "nft_masq",
+    "nft_numgen",
+    "nft_fib",
+    "nft_fib_ipv4",
+    "x_tables",
+    "nft_compat",
+    "xt_tcpudp",
+    "xt_mark",
+    "xt_statistic",
+    "xt_addrtype",
+    "xt_nat",
+    "xt_MASQUERADE",
+];
+
 /// The same for volumes: check sums, file systems, loop devices, device-mapper, ciphers.
 pub const STORAGE_MODULES: [&str; 19] = [
     "crc16",
@@ -129,7 +158,7 @@ impl Kernel {
 
 /// Marks a folder whose package is unpacked. Its name says what is taken out: a folder of an
 /// earlier version has less.
-const COMPLETE: &str = "complete-with-storage";
+const COMPLETE: &str = "complete-with-netfilter";
 
 /// Returns the newest kernel for ordinary machines among the packages that apt found.
 fn newest(packages: &str) -> Option<&str> {
@@ -184,7 +213,9 @@ fn extract_kernel(package: &Path, folder: &Path) -> Result<(), Error> {
             let image = path.parent().is_some_and(|folder| folder.ends_with("boot"))
                 && name.starts_with("vmlinuz");
             let module = name.split_once(".ko").is_some_and(|(module, _)| {
-                MODULES.contains(&module) || STORAGE_MODULES.contains(&module)
+                [&MODULES[..], &NETFILTER_MODULES, &STORAGE_MODULES]
+                    .iter()
+                    .any(|names| names.contains(&module))
             });
             if image || module {
                 entry.unpack(folder.join(name))?;

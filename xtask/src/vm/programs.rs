@@ -1,6 +1,7 @@
 //! Programs of machines: those that cargo builds, and those of this machine.
 
 use std::{
+    fs,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -16,7 +17,7 @@ use crate::{
 };
 
 /// Debian's packages with the programs of machines of a foreign architecture.
-const PACKAGES: [&str; 2] = ["iproute2", "kmod"];
+const PACKAGES: [&str; 4] = ["iproute2", "iptables", "kmod", "nftables"];
 
 /// Folders of programs in packages.
 const FOLDERS: [&str; 4] = ["bin", "sbin", "usr/bin", "usr/sbin"];
@@ -69,11 +70,7 @@ pub fn with_programs(
     mut files: Vec<(String, PathBuf)>,
     programs: &[&str],
 ) -> Result<Vec<(String, PathBuf)>, Error> {
-    let root = if architecture.is_foreign() {
-        Some(Apt::new(architecture)?.unpack_with_dependencies("programs", &PACKAGES)?)
-    } else {
-        None
-    };
+    let root = foreign_root(architecture)?;
     for program in programs {
         let path = match &root {
             None => which(program).ok_or_else(|| Error::Missing {
@@ -99,6 +96,36 @@ pub fn with_programs(
     files.sort();
     files.dedup();
     Ok(files)
+}
+
+/// The extensions of iptables, which it loads by their paths.
+///
+/// # Errors
+/// When there are none.
+pub fn iptables_extensions(architecture: Architecture) -> Result<Vec<(String, PathBuf)>, Error> {
+    let root = foreign_root(architecture)?.unwrap_or_else(|| PathBuf::from("/"));
+    let place = format!("usr/lib/{}-linux-gnu/xtables", architecture.name());
+    let folder = root.join(&place);
+    let mut files = Vec::new();
+    for entry in fs::read_dir(&folder).map_err(at(&folder))? {
+        let name = entry.map_err(at(&folder))?.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with("libxt_") || name.starts_with("libipt_") {
+            let place = format!("{place}/{name}");
+            files.extend(elf::resolve(&root, Path::new(&place)).map(|file| (place, file)));
+        }
+    }
+    Ok(files)
+}
+
+/// Where Debian's packages for a foreign architecture are unpacked.
+fn foreign_root(architecture: Architecture) -> Result<Option<PathBuf>, Error> {
+    if !architecture.is_foreign() {
+        return Ok(None);
+    }
+    let apt = Apt::new(architecture)?;
+    apt.unpack_with_dependencies("programs", &PACKAGES)
+        .map(Some)
 }
 
 /// The libraries that a program is linked with; a static one has none.

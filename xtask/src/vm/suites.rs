@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     arch::Architecture,
-    programs::{executables, libraries, test_programs, with_programs},
+    programs::{executables, iptables_extensions, libraries, test_programs, with_programs},
 };
 use crate::{
     build, ebpf,
@@ -20,6 +20,9 @@ use crate::{
 
 /// Programs that the datapath's tests start.
 pub const DATAPATH_PROGRAMS: [&str; 3] = ["ip", "tc", "insmod"];
+
+/// What writes kube-proxy's rules.
+const RULE_PROGRAMS: [&str; 2] = ["nft", "iptables-nft-restore"];
 
 /// What a node of pods consists of, besides its own programs.
 const NODE_PROGRAMS: [&str; 5] = [
@@ -85,7 +88,14 @@ pub fn datapath_files(
             files.push((format!("tests/{name}"), test));
         }
     }
-    with_programs(architecture, files, &DATAPATH_PROGRAMS)
+    files.extend(iptables_extensions(architecture)?);
+    // Names of protocols.
+    files.push(("etc/protocols".to_owned(), PathBuf::from("/etc/protocols")));
+    with_programs(
+        architecture,
+        files,
+        &[&DATAPATH_PROGRAMS[..], &RULE_PROGRAMS].concat(),
+    )
 }
 
 /// The datapath's test programs, by name, built as `cargo test` with this selection
