@@ -22,6 +22,7 @@ use crate::layout;
 use crate::links::{self, Cost};
 use crate::loader::{self, Source};
 use crate::log::{self, Reader};
+use crate::object::Object;
 use crate::pins::{self, DEVICE_LINKS, LINKS, lock, version_dir, versions};
 use crate::records::RecordingOptions;
 use crate::removal::remove_other_versions;
@@ -38,7 +39,7 @@ pub struct Options {
     /// Where to pin; on a BPF filesystem. Created if missing.
     pub pin_dir: PathBuf,
     /// The BPF object: [`embedded_object!`](crate::embedded_object).
-    pub object: &'static [u8],
+    pub object: Object,
     /// How large new maps are; adopted ones keep their size.
     pub capacity: Capacity,
     /// How programs are attached to devices.

@@ -63,6 +63,13 @@ pub enum Error {
         /// What is missing.
         what: String,
     },
+    /// The object in this program is damaged.
+    #[error("could not unpack the BPF object; is this program's file whole?")]
+    Unpack {
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// The object could not be loaded.
     #[error("could not load the BPF object")]
     Load {

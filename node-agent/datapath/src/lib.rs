@@ -55,6 +55,7 @@ mod loader;
 mod log;
 mod namespaces;
 mod netlink;
+mod object;
 mod pinned_map;
 mod pins;
 mod pod;
@@ -89,6 +90,7 @@ pub use kernel_nat::{KernelNat, Phase, TakenOver, TranslatedConnection};
 pub use links::Cost;
 pub use load::{Loads, TableLoad};
 pub use log::LOG_TARGET;
+pub use object::Object;
 pub use policy::{HookPlace, PartialWrite, Policy, PolicyEntries, PolicyQuestion, PolicyWalk};
 pub use probe::{Feature, ForeignProgram, Probe, foreign_programs, probe, xdp_in_drivers};
 pub use records::{RecordingOptions, Records, ServiceNameTable as ServiceNames, clock};
@@ -103,13 +105,15 @@ pub use udp::{Move, MoveSummary, Mover};
 
 /// The BPF object found when this crate was compiled, if any.
 #[cfg(orlop_bpf_object)]
-pub const OBJECT: Option<&[u8]> = Some(aya::include_bytes_aligned!(env!("ORLOP_BPF_OBJECT_FOUND")));
+pub const OBJECT: Option<Object> = Some(Object::of_packed(include_bytes!(concat!(
+    env!("OUT_DIR"),
+    "/orlop.bpf.o.z"
+))));
 /// The BPF object found when this crate was compiled, if any.
 #[cfg(not(orlop_bpf_object))]
-pub const OBJECT: Option<&[u8]> = None;
+pub const OBJECT: Option<Object> = None;
 
-/// The embedded BPF object, as a `&'static [u8]`; does not compile if there is
-/// none.
+/// The embedded BPF object, an [`Object`]; does not compile if there is none.
 #[cfg(orlop_bpf_object)]
 #[macro_export]
 macro_rules! embedded_object {
@@ -118,8 +122,7 @@ macro_rules! embedded_object {
     };
 }
 
-/// The embedded BPF object, as a `&'static [u8]`; does not compile if there is
-/// none.
+/// The embedded BPF object, an [`Object`]; does not compile if there is none.
 #[cfg(not(orlop_bpf_object))]
 #[macro_export]
 macro_rules! embedded_object {

@@ -11,6 +11,7 @@ use nix::sched::{CloneFlags, unshare};
 use crate::capacity::Capacity;
 use crate::error::Error;
 use crate::flow_log;
+use crate::object::Object;
 use crate::records::RecordingOptions;
 
 /// Threads that have programs verified. More than a few gain little: half of
@@ -21,7 +22,7 @@ const VERIFIERS: usize = 4;
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
     /// The BPF object.
-    pub(crate) object: &'static [u8],
+    pub(crate) object: Object,
     /// How large maps are that are not there yet.
     pub(crate) capacity: Capacity,
     /// What programs tell of.
@@ -70,7 +71,11 @@ impl Source {
             .map_max_entries(maps::VERDICTS, capacity.verdicts)
             .map_max_entries(maps::RULES, capacity.rules)
             .map_max_entries(maps::POLICY_FLOWS, capacity.policy_flows);
-        loader.load(self.object).map_err(|source| Error::Load {
+        let object = self
+            .object
+            .unpack()
+            .map_err(|source| Error::Unpack { source })?;
+        loader.load(&object).map_err(|source| Error::Load {
             source: Box::new(source),
         })
     }

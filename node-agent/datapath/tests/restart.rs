@@ -3,6 +3,7 @@
 mod host;
 
 use std::collections::BTreeSet;
+use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -10,10 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
 use host::{Host, Server, ask_tcp, ask_udp, ip, put_service, put_slice, service, slice};
 use node_agent_datapath::{
-    Capacity, Datapath, Device, Engine, Error, Options, Patterns, RecordingOptions, TcWay, inspect,
-    remove,
+    Capacity, Datapath, Device, Engine, Error, Object, Options, Patterns, RecordingOptions, TcWay,
+    inspect, remove,
 };
 
 const VIP: &str = "10.96.0.7:80";
@@ -389,11 +392,16 @@ fn each_unsuitable_place_is_named() {
     let error = Datapath::open(&no_bpffs).unwrap_err();
     assert!(matches!(error, Error::NoBpffs { .. }), "{error}");
     assert!(!PathBuf::from("/tmp/orlop-nowhere").exists());
-    let no_object = Options {
-        object: b"no object",
+    let with = |packed: &'static [u8]| Options {
+        object: Object::of_packed(packed),
         ..host.options()
     };
-    let error = Datapath::open(&no_object).unwrap_err();
+    let error = Datapath::open(&with(b"damaged")).unwrap_err();
+    assert!(matches!(error, Error::Unpack { .. }), "{error}");
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(b"no object").unwrap();
+    let packed = encoder.finish().unwrap().leak();
+    let error = Datapath::open(&with(packed)).unwrap_err();
     assert!(matches!(error, Error::Load { .. }), "{error}");
 }
 

@@ -140,7 +140,7 @@ fn programs_fit_the_stack_of_linux_6_1() {
         eprintln!("skipped: the BPF object is not built; `cargo xtask build` makes it");
         return;
     };
-    let all = functions(object);
+    let all = functions(&object.unpack().expect("unpacked"));
     let called: Vec<Place> = all.values().flat_map(|it| it.calls.clone()).collect();
     let programs: Vec<_> = all.keys().filter(|it| !called.contains(it)).collect();
     assert!(programs.len() > 15, "{}", programs.len());

@@ -374,7 +374,8 @@ fn receivers(devices: &[&str]) -> Ebpf {
     let level = 0_u8;
     loader.override_global(aya_log::LEVEL, &level, false);
     let object = node_agent_datapath::OBJECT.expect("checked by `lack`");
-    let mut ebpf = loader.load(object).expect("load the object");
+    let object = object.unpack().expect("unpacked");
+    let mut ebpf = loader.load(&object).expect("load the object");
     let program: &mut Xdp = ebpf
         .program_mut("orlop_xdp")
         .expect("a program")

@@ -56,7 +56,8 @@ impl Kernel {
         let level = 0_u8;
         loader.override_global(aya_log::LEVEL, &level, false);
         let object = node_agent_datapath::OBJECT.expect("checked by the host");
-        let mut ebpf = loader.load(object).expect("load the object");
+        let object = object.unpack().expect("unpacked");
+        let mut ebpf = loader.load(&object).expect("load the object");
         for name in PROGRAMS {
             let program = ebpf.program_mut(name).expect(name);
             let program: &mut SchedClassifier = program.try_into().expect(name);
