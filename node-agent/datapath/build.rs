@@ -1,4 +1,4 @@
-//! Finds the BPF object that `cargo xtask build` makes, and packs it: six sevenths of it go.
+//! Finds the BPF object that `cargo xtask build` makes, and compresses it to a fifth.
 //!
 //! It is no error if there is none: everything that does not embed the object
 //! compiles without it. What embeds it says so by `embedded_object!`, which
@@ -29,6 +29,8 @@ fn main() -> io::Result<()> {
 
 fn pack(object: &Path, packed: &Path) -> io::Result<()> {
     let mut encoder = ZlibEncoder::new(File::create(packed)?, Compression::best());
-    encoder.write_all(&fs::read(object)?)?;
+    let bytes = fs::read(object)
+        .map_err(|error| io::Error::other(format!("`{}`: {error}", object.display())))?;
+    encoder.write_all(&bytes)?;
     encoder.finish().map(drop)
 }

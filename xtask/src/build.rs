@@ -21,7 +21,7 @@ pub const STATIC: &str = "-C target-feature=+crt-static -C strip=symbols";
 pub enum Profile {
     /// As they are measured and used.
     Release,
-    /// For a first look: compiled in a fifth of the processor time.
+    /// For a first look: compiled in minutes, mostly without optimisation.
     Quick,
 }
 

@@ -174,7 +174,7 @@ pub fn install_linker() -> Result<PathBuf, Error> {
         .args(["--features", &format!("llvm-{LLVM}")])
         .arg("--root")
         .arg(tools())
-        // The work is LLVM's, which is linked as it is: the rest need not be optimised.
+        // LLVM, which does the work, is already compiled; the rest need not be optimised.
         .env("CARGO_PROFILE_RELEASE_DEBUG", "0")
         .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0")
         // One is read by llvm-sys, the other by bpf-linker's own build.

@@ -64,7 +64,9 @@ pub enum Error {
         what: String,
     },
     /// The object in this program is damaged.
-    #[error("could not unpack the BPF object; is this program's file whole?")]
+    #[error(
+        "could not unpack the BPF object: the file of this program is damaged; install it again"
+    )]
     Unpack {
         /// Why.
         #[source]

@@ -31,8 +31,8 @@ pub const MODULES: [&str; 10] = [
     "overlay",
 ];
 
-/// The same for rules of kube-proxy: check sums, connections, translation, nftables and what
-/// iptables' extensions need of it.
+/// The same for tests that write kube-proxy's rules: check sums, connection tracking, NAT,
+/// nftables, and the matches and targets of iptables.
 pub const NETFILTER_MODULES: [&str; 24] = [
     "crc32c_generic",
     "libcrc32c",
