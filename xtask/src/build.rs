@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::{
     ebpf,
     error::Error,
-    layout,
+    layout::{self, Order},
     run::{Step, cargo, output, run, target, workspace},
 };
 
@@ -66,9 +66,12 @@ pub fn build(profile: Profile) -> Result<(), Error> {
     command.args(["--package", "orlop", "--package", "csi"]);
     match profile {
         // Dynamic: a pod's start takes some milliseconds more.
-        Profile::Quick => run(layout::arrange(command.args(["--package", "cni"]))?),
+        Profile::Quick => run(layout::arrange(
+            command.args(["--package", "cni"]),
+            Order::Release,
+        )?),
         Profile::Release => {
-            run(layout::arrange(&mut command)?)?;
+            run(layout::arrange(&mut command, Order::Release)?)?;
             run(cargo()
                 .args(["rustc", "--profile", profile.name()])
                 .args(["--package", "cni", "--bin", "orlop-cni", "--"])

@@ -8,7 +8,7 @@ use crate::{
     build::PLUGIN,
     ebpf,
     error::{Error, at},
-    layout,
+    layout::{self, Order},
     run::{Step, cargo, output, run, target, which, workspace},
     vm::arch::Architecture,
 };
@@ -133,11 +133,11 @@ pub fn build(triple: &str, timings: bool) -> Result<PathBuf, Error> {
     if timings {
         command.arg("--timings");
     }
-    run(layout::arrange(&mut with(command))?)?;
+    run(tools.arrange(&mut with(command))?)?;
     let mut command = cargo();
     command.args(["rustc", "--package", "cni", "--bin", "orlop-cni"]);
     let mut command = with(command);
-    run(command.arg("--").args(PLUGIN))?;
+    run(tools.arrange(&mut command)?.arg("--").args(PLUGIN))?;
     Ok(target().join(triple).join(PROFILE))
 }
 
@@ -145,7 +145,7 @@ pub fn build(triple: &str, timings: bool) -> Result<PathBuf, Error> {
 struct Tools {
     triple: String,
     compiler: Compiler,
-    /// The folder with Rust's lld under the name by which C compilers look for it.
+    /// Rust's own lld. Beside it, in `gcc-ld`, it has the name by which C compilers look for it.
     lld: PathBuf,
     workspace: PathBuf,
     registry: PathBuf,
@@ -173,7 +173,7 @@ impl Tools {
             *headers = musl_headers()?;
         }
         let host = output(std::process::Command::new("rustc").args(["--print", "target-libdir"]))?;
-        let lld = Path::new(host.trim()).join("../bin/gcc-ld");
+        let lld = Path::new(host.trim()).join("../bin/rust-lld");
         Ok(Self {
             triple: triple.to_owned(),
             compiler,
@@ -181,6 +181,19 @@ impl Tools {
             workspace: workspace(),
             registry: home.unwrap_or_default().join("registry/src"),
         })
+    }
+
+    /// Makes a cargo command link in the order of installed programs.
+    fn arrange<'a>(
+        &self,
+        cargo: &'a mut std::process::Command,
+    ) -> Result<&'a mut std::process::Command, Error> {
+        match self.compiler {
+            Compiler::Named(_) => layout::arrange(cargo, Order::Dist),
+            Compiler::Clang { .. } => {
+                layout::arrange_lld(cargo, Order::Dist, &self.triple, &self.lld)
+            }
+        }
     }
 
     /// Variables of cargo: the same sources make the same programs wherever they are.
@@ -192,6 +205,7 @@ impl Tools {
             // Names of functions are of use to `cargo xtask layout` and profilers only. cargo's
             // own option is not in force for packages with settings of their own.
             "-Cstrip=symbols".to_owned(),
+            layout::MANGLING.to_owned(),
             format!("--remap-path-prefix={workspace}=/orlop"),
             format!("--remap-path-prefix={registry}=/crates"),
         ];
@@ -202,13 +216,12 @@ impl Tools {
                 flags.push("-Clink-arg=-fuse-ld=lld".to_owned());
                 flags.push(format!("-Clink-arg=-Wl,{}", SMALLER.join(",")));
                 // In a flag the path would become part of all symbols' hashes.
-                let lld = self.lld.display().to_string();
+                let lld = self.lld.with_file_name("gcc-ld").display().to_string();
                 variables.push(("COMPILER_PATH".to_owned(), lld));
                 name.as_str()
             }
             Compiler::Clang { headers } => {
-                // Rust's own linker, with the musl that Rust has for the target.
-                flags.push("-Clinker=rust-lld".to_owned());
+                // Rust's own linker links, with the musl that Rust has for the target.
                 flags.extend(SMALLER.map(|option| format!("-Clink-arg={option}")));
                 let headers = headers.display();
                 options.push_str(&format!(" -nostdlibinc -isystem {headers}"));
@@ -317,7 +330,7 @@ mod tests {
             compiler: Compiler::Clang {
                 headers: "/musl".into(),
             },
-            lld: "/rust/gcc-ld".into(),
+            lld: "/rust/rust-lld".into(),
             workspace: "/home/me/orlop".into(),
             registry: "/home/me/.cargo/registry/src".into(),
         };
@@ -329,9 +342,15 @@ mod tests {
         assert_eq!(value("CC_aarch64_unknown_linux_musl"), "clang");
         assert!(value("CFLAGS_aarch64_unknown_linux_musl").contains("-isystem /musl"));
         let flags: Vec<_> = value("CARGO_ENCODED_RUSTFLAGS").split('\u{1f}').collect();
-        for flag in ["-Clinker=rust-lld", "-Clink-arg=--icf=all"] {
-            assert!(flags.contains(&flag), "{flags:?}");
-        }
+        assert!(flags.contains(&"-Clink-arg=--icf=all"), "{flags:?}");
+        let mut command = std::process::Command::new("cargo");
+        tools.arrange(&mut command).unwrap();
+        let name = "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER";
+        assert!(
+            command
+                .get_envs()
+                .any(|(it, value)| it == name && value.is_some())
+        );
     }
 
     #[test]
@@ -339,7 +358,7 @@ mod tests {
         let tools = Tools {
             triple: "x86_64-unknown-linux-musl".to_owned(),
             compiler: Compiler::Named("musl-gcc".to_owned()),
-            lld: "/rust/gcc-ld".into(),
+            lld: "/rust/rust-lld".into(),
             workspace: "/home/me/orlop".into(),
             registry: "/home/me/.cargo/registry/src".into(),
         };
@@ -356,5 +375,6 @@ mod tests {
         }
         assert!(!flags.contains("/rust"), "{flags}");
         assert_eq!(variables["CC_x86_64_unknown_linux_musl"], "musl-gcc");
+        assert_eq!(variables["COMPILER_PATH"], "/rust/gcc-ld");
     }
 }

@@ -8,11 +8,14 @@
 //! its start, then the same of the server, then all else.
 //!
 //! ```text
-//! ORLOP_LAYOUT_TOLD=FUNCTIONS cargo xtask build    tells what is linked
-//! cargo xtask layout trace --into CALLED …         names of functions, as they are called
-//! cargo xtask layout merge --linked FUNCTIONS …    writes xtask/src/layout/order.txt
+//! ORLOP_LAYOUT_TOLD=FUNCTIONS cargo xtask build         tells what is linked
+//! cargo xtask layout trace --into CALLED …              names of functions, as they are called
+//! cargo xtask layout merge release --linked FUNCTIONS … writes xtask/src/layout/release.txt
 //! cargo xtask build ─► rustc ─► cc: this program ─► the real one, with an order
 //! ```
+//!
+//! The same with `cargo xtask dist` and `merge dist`, whose program has an order of its own: it is
+//! compiled as a whole, so that its functions are of no crate any more, and other ones are inlined.
 //!
 //! The order knows functions by what outlives versions ([`names`]), and the instances of a
 //! generic function by their size besides. A function that is not found any more, or is not
@@ -40,16 +43,70 @@ use crate::{
     run::{target, which, workspace},
 };
 
-/// The linker that rustc calls, unless configured otherwise.
-const LINKER: &str = "cc";
-/// Tells this program that it acts as the linker, and where the real one is.
-const REAL: &str = "ORLOP_LAYOUT_LINKER";
+/// Option of rustc: names of functions tell their types, so that the order knows each instance of a
+/// generic function.
+pub const MANGLING: &str = "-Csymbol-mangling-version=v0";
+
 /// The path of the order file.
 const ORDER: &str = "ORLOP_LAYOUT_ORDER";
 /// The path of the file for the list of linked functions.
 const TOLD: &str = "ORLOP_LAYOUT_TOLD";
 
-/// Operations on the order.
+/// The linkers in whose place this program acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Linker {
+    /// A C compiler: what rustc calls, unless configured otherwise.
+    Compiler,
+    /// Rust's own lld, which links for other architectures.
+    Lld,
+}
+
+impl Linker {
+    /// The name by which it is called.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Compiler => "cc",
+            Self::Lld => "rust-lld",
+        }
+    }
+
+    /// The variable that tells this program that it acts as the linker, and where the real one is.
+    fn variable(self) -> &'static str {
+        match self {
+            Self::Compiler => "ORLOP_LAYOUT_LINKER",
+            Self::Lld => "ORLOP_LAYOUT_LLD",
+        }
+    }
+
+    /// An option of lld, as this linker takes it.
+    fn option(self, option: &str) -> String {
+        match self {
+            Self::Compiler => format!("-Wl,{option}"),
+            Self::Lld => option.to_owned(),
+        }
+    }
+}
+
+/// The orders, each of one way to build the program.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum Order {
+    /// That of `cargo xtask build`.
+    Release,
+    /// That of `cargo xtask dist`.
+    Dist,
+}
+
+impl Order {
+    fn file(self) -> PathBuf {
+        let name = match self {
+            Self::Release => "release.txt",
+            Self::Dist => "dist.txt",
+        };
+        workspace().join("xtask/src/layout").join(name)
+    }
+}
+
+/// Operations on the orders.
 #[derive(Subcommand)]
 pub enum LayoutVerb {
     /// Run a program and note which of its functions are called, and in which order.
@@ -69,9 +126,11 @@ pub enum LayoutVerb {
         )]
         command: Vec<String>,
     },
-    /// Create the order from recorded calls: the first file's functions come first.
+    /// Create an order from recorded calls: the first file's functions come first.
     Merge {
-        /// File that `cargo xtask build` wrote about the traced program to
+        /// The order.
+        order: Order,
+        /// File that `cargo xtask build` or `dist` wrote about the traced program to
         /// `$ORLOP_LAYOUT_TOLD`.
         #[arg(long, value_name = "FILE")]
         linked: PathBuf,
@@ -92,12 +151,17 @@ pub fn perform(verb: LayoutVerb) -> Result<(), Error> {
             second,
             command,
         } => trace::trace(&command, second, &into),
-        LayoutVerb::Merge { linked, called } => {
+        LayoutVerb::Merge {
+            order,
+            linked,
+            called,
+        } => {
             let read = |path: &PathBuf| fs::read_to_string(path).map_err(at(path));
             let linked = link::parse_symbols(&read(&linked)?);
             let called: Vec<_> = called.iter().map(read).collect::<Result<_, _>>()?;
             let text = order::written(&linked, called.iter().flat_map(|it| it.lines()));
-            fs::write(file(), text).map_err(at(&file()))
+            let file = order.file();
+            fs::write(&file, text).map_err(at(&file))
         }
     }
 }
@@ -106,48 +170,73 @@ pub fn perform(verb: LayoutVerb) -> Result<(), Error> {
 ///
 /// # Errors
 /// When this program cannot be installed as the linker.
-pub fn arrange(cargo: &mut Command) -> Result<&mut Command, Error> {
-    arranged(cargo, target().join("layout"))
+pub fn arrange(cargo: &mut Command, order: Order) -> Result<&mut Command, Error> {
+    arranged(cargo, order, target().join("layout"))
 }
 
-fn arranged(cargo: &mut Command, folder: PathBuf) -> Result<&mut Command, Error> {
+fn arranged(cargo: &mut Command, order: Order, folder: PathBuf) -> Result<&mut Command, Error> {
+    let linker = Linker::Compiler;
     // The parent process may have set the same.
-    let real = std::env::var_os(REAL).map(PathBuf::from);
-    let (Some(real), Ok(this)) = (real.or_else(|| which(LINKER)), std::env::current_exe()) else {
+    let real = std::env::var_os(linker.variable()).map(PathBuf::from);
+    let Some(real) = real.or_else(|| which(linker.name())) else {
         return Ok(cargo);
     };
     // It is found on the path, since cargo would rebuild everything for another linker's
     // name.
-    let place = folder.join(LINKER);
-    fs::create_dir_all(&folder).map_err(at(&folder))?;
-    let _ = fs::remove_file(&place);
-    symlink(this, &place).map_err(at(&place))?;
+    install(linker, &folder)?;
     let mut path = folder.into_os_string();
     path.push(":");
     path.push(std::env::var_os("PATH").unwrap_or_default());
-    Ok(cargo.env("PATH", path).env(REAL, real).env(ORDER, file()))
+    cargo.env("PATH", path).env(linker.variable(), real);
+    Ok(cargo.env(ORDER, order.file()))
+}
+
+/// Makes a cargo command link programs for a target in the order with Rust's own lld, which is at
+/// `real`.
+///
+/// # Errors
+/// When this program cannot be installed as the linker.
+pub fn arrange_lld<'a>(
+    cargo: &'a mut Command,
+    order: Order,
+    triple: &str,
+    real: &Path,
+) -> Result<&'a mut Command, Error> {
+    let linker = Linker::Lld;
+    let place = install(linker, &target().join("layout"))?;
+    let triple = triple.replace('-', "_").to_uppercase();
+    cargo.env(format!("CARGO_TARGET_{triple}_LINKER"), place);
+    Ok(cargo.env(linker.variable(), real).env(ORDER, order.file()))
+}
+
+/// Puts this program into a folder under a linker's name, and gives its path.
+fn install(linker: Linker, folder: &Path) -> Result<PathBuf, Error> {
+    let this = std::env::current_exe().map_err(at(Path::new("/proc/self/exe")))?;
+    let place = folder.join(linker.name());
+    fs::create_dir_all(folder).map_err(at(folder))?;
+    let _ = fs::remove_file(&place);
+    symlink(this, &place).map_err(at(&place))?;
+    Ok(place)
 }
 
 /// Links, if it is as a linker that this program was started.
 pub fn linked() -> Option<ExitCode> {
-    let (real, order) = (std::env::var_os(REAL)?, std::env::var_os(ORDER)?);
     let mut arguments = std::env::args_os();
     let called = arguments.next()?;
-    if Path::new(&called).file_name()? != LINKER {
-        return None;
-    }
+    let name = Path::new(&called).file_name()?;
+    let linkers = [Linker::Compiler, Linker::Lld];
+    let linker = linkers.into_iter().find(|it| name == it.name())?;
+    let real = std::env::var_os(linker.variable())?;
+    let order = std::env::var_os(ORDER)?;
     let told = std::env::var_os(TOLD).map(PathBuf::from);
     let arguments: Vec<OsString> = arguments.collect();
     Some(link::link(
+        linker,
         Path::new(&real),
         Path::new(&order),
         told.as_deref(),
         &arguments,
     ))
-}
-
-fn file() -> PathBuf {
-    workspace().join("xtask/src/layout/order.txt")
 }
 
 #[cfg(test)]
@@ -158,8 +247,8 @@ mod tests {
     fn cargo_finds_this_program_in_the_linkers_place() {
         let mut command = Command::new("cargo");
         let folder = tempfile::tempdir().unwrap();
-        arranged(&mut command, folder.path().to_owned()).unwrap();
-        let place = folder.path().join(LINKER);
+        arranged(&mut command, Order::Dist, folder.path().to_owned()).unwrap();
+        let place = folder.path().join(Linker::Compiler.name());
         assert_eq!(
             fs::canonicalize(&place).unwrap(),
             fs::canonicalize(std::env::current_exe().unwrap()).unwrap()
@@ -171,12 +260,32 @@ mod tests {
     }
 
     #[test]
-    fn the_order_that_is_kept_is_one() {
-        let text = fs::read_to_string(file()).unwrap();
-        let entries = text.lines().filter(|line| {
-            let size = line.split_once(' ').map(|(_, size)| size.parse::<u64>());
-            matches!(size, Some(Ok(_)))
-        });
-        assert!(entries.count() > 5_000);
+    fn lld_is_replaced_for_the_target_alone() {
+        let mut command = Command::new("cargo");
+        let triple = "aarch64-unknown-linux-musl";
+        arrange_lld(
+            &mut command,
+            Order::Dist,
+            triple,
+            Path::new("/rust/rust-lld"),
+        )
+        .unwrap();
+        let variables: Vec<_> = command.get_envs().collect();
+        let name = "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER";
+        let place = variables.iter().find(|(it, _)| *it == name).unwrap().1;
+        assert!(place.is_some_and(|it| Path::new(it).ends_with("layout/rust-lld")));
+        assert!(!variables.iter().any(|(it, _)| *it == "PATH"));
+    }
+
+    #[test]
+    fn the_orders_that_are_kept_are_some() {
+        for order in [Order::Release, Order::Dist] {
+            let text = fs::read_to_string(order.file()).unwrap();
+            let entries = text.lines().filter(|line| {
+                let size = line.split_once(' ').map(|(_, size)| size.parse::<u64>());
+                matches!(size, Some(Ok(_)))
+            });
+            assert!(entries.count() > 5_000, "{order:?}");
+        }
     }
 }

@@ -9,6 +9,7 @@ use std::{
 };
 
 use super::{
+    Linker,
     names::digest,
     order::{self, LinkedSymbols},
     symbols,
@@ -17,38 +18,60 @@ use crate::error::{Error, at};
 
 /// The one program that is put in order.
 const PROGRAM: &str = "orlop-";
-/// The one linker that knows how.
+/// Option of compilers that link with lld, the one linker that knows how.
 const LLD: &str = "-fuse-ld=lld";
+/// Option of lld that takes all names away.
+const STRIP: &str = "--strip-all";
 
-/// Links as rustc requests, by `linker`; the program in the order of the file `order`.
+/// Links as rustc requests, by the linker at `real`; the program in the order of the file `order`.
 /// Writes the linked functions to the file `told`, if given.
-pub fn link(linker: &Path, order: &Path, told: Option<&Path>, arguments: &[OsString]) -> ExitCode {
-    let mut command = Command::new(linker);
-    command.args(arguments);
-    if let Some(program) = program(arguments) {
+pub fn link(
+    linker: Linker,
+    real: &Path,
+    order: &Path,
+    told: Option<&Path>,
+    arguments: &[OsString],
+) -> ExitCode {
+    let mut command = Command::new(real);
+    command.args(passed(linker, arguments, told));
+    if let Some(program) = program(linker, arguments) {
         match ordered(order, told, program, arguments) {
             Ok(file) => {
-                let mut option = OsString::from("-Wl,--symbol-ordering-file=");
+                let mut option = OsString::from(linker.option("--symbol-ordering-file="));
                 option.push(file);
-                command.args([&*option, OsStr::new("-Wl,--no-warn-symbol-ordering")]);
+                command.arg(option);
+                command.arg(linker.option("--no-warn-symbol-ordering"));
             }
             // It works in any order.
             Err(error) => eprintln!("the program is linked in no order: {error}"),
         }
     }
     let error = command.exec();
-    eprintln!("cannot start `{}`: {error}", linker.display());
+    eprintln!("cannot start `{}`: {error}", real.display());
     ExitCode::FAILURE
 }
 
+/// Returns the options for the linker: a program that is traced keeps the names of its functions.
+fn passed<'a>(
+    linker: Linker,
+    arguments: &'a [OsString],
+    told: Option<&Path>,
+) -> impl Iterator<Item = &'a OsString> {
+    let strip = told.map(|_| linker.option(STRIP));
+    arguments
+        .iter()
+        .filter(move |it| strip.as_ref().is_none_or(|strip| *it != strip.as_str()))
+}
+
 /// Returns the linked program, if it is one that is ordered.
-fn program(arguments: &[OsString]) -> Option<&Path> {
+fn program(linker: Linker, arguments: &[OsString]) -> Option<&Path> {
     let at = arguments.iter().position(|it| it == "-o")?;
     let program = Path::new(arguments.get(at + 1)?);
     let name = program.file_name()?.to_str()?;
     let hash = name.strip_prefix(PROGRAM)?;
     let is_it = hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
-    (is_it && arguments.iter().any(|it| it == LLD)).then_some(program)
+    let is_lld = linker == Linker::Lld || arguments.iter().any(|it| it == LLD);
+    (is_it && is_lld).then_some(program)
 }
 
 /// Writes the order for the linker, which wants names as they are in this link.
@@ -106,14 +129,17 @@ mod tests {
 
     #[test]
     fn only_the_program_is_put_in_order_and_only_by_the_linker_that_can() {
-        let of = |text: &str| {
+        let linked_by = |linker, text: &str| {
             let words: Vec<_> = text.split(' ').map(OsString::from).collect();
-            program(&words).map(Path::to_owned)
+            program(linker, &words).map(Path::to_owned)
         };
+        let of = |text: &str| linked_by(Linker::Compiler, text);
         assert_eq!(
             of("a.o -fuse-ld=lld -o /t/deps/orlop-0123456789abcdef -pie"),
             Some(PathBuf::from("/t/deps/orlop-0123456789abcdef"))
         );
+        let program = "a.o -o /t/deps/orlop-0123456789abcdef";
+        assert!(linked_by(Linker::Lld, program).is_some());
         for other in [
             "a.o -o /t/deps/orlop-0123456789abcdef",
             "a.o -fuse-ld=lld -o /t/deps/orlop_cni-0123456789abcdef",
@@ -122,6 +148,19 @@ mod tests {
             "a.o -fuse-ld=lld",
         ] {
             assert_eq!(of(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_traced_program_keeps_its_names() {
+        for (linker, strip) in [
+            (Linker::Compiler, "-Wl,--strip-all"),
+            (Linker::Lld, "--strip-all"),
+        ] {
+            let arguments = ["a.o", strip, "-pie"].map(OsString::from);
+            assert_eq!(passed(linker, &arguments, None).count(), 3);
+            let traced: Vec<_> = passed(linker, &arguments, Some(Path::new("told"))).collect();
+            assert_eq!(traced, ["a.o", "-pie"]);
         }
     }
 
