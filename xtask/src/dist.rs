@@ -343,14 +343,6 @@ mod tests {
         assert!(value("CFLAGS_aarch64_unknown_linux_musl").contains("-isystem /musl"));
         let flags: Vec<_> = value("CARGO_ENCODED_RUSTFLAGS").split('\u{1f}').collect();
         assert!(flags.contains(&"-Clink-arg=--icf=all"), "{flags:?}");
-        let mut command = std::process::Command::new("cargo");
-        tools.arrange(&mut command).unwrap();
-        let name = "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER";
-        assert!(
-            command
-                .get_envs()
-                .any(|(it, value)| it == name && value.is_some())
-        );
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! its start, then the same of the server, then all else.
 //!
 //! ```text
-//! ORLOP_LAYOUT_TOLD=FUNCTIONS cargo xtask build         tells what is linked
+//! ORLOP_LAYOUT_TOLD=FUNCTIONS cargo xtask build         tells what is linked, and keeps names
 //! cargo xtask layout trace --into CALLED …              names of functions, as they are called
 //! cargo xtask layout merge release --linked FUNCTIONS … writes xtask/src/layout/release.txt
 //! cargo xtask build ─► rustc ─► cc: this program ─► the real one, with an order
@@ -16,6 +16,10 @@
 //!
 //! The same with `cargo xtask dist` and `merge dist`, whose program has an order of its own: it is
 //! compiled as a whole, so that its functions are of no crate any more, and other ones are inlined.
+//!
+//! Traced are node agents while pods with volumes and probes come and go and Services change
+//! (`cargo xtask up --programs FOLDER`, with a script as `orlop` that starts `trace`), and a server
+//! under requests of every kind. What an agent calls after its start comes first.
 //!
 //! The order knows functions by what outlives versions ([`names`]), and the instances of a
 //! generic function by their size besides. A function that is not found any more, or is not
@@ -202,8 +206,18 @@ pub fn arrange_lld<'a>(
     triple: &str,
     real: &Path,
 ) -> Result<&'a mut Command, Error> {
+    arranged_lld(cargo, order, triple, real, &target().join("layout"))
+}
+
+fn arranged_lld<'a>(
+    cargo: &'a mut Command,
+    order: Order,
+    triple: &str,
+    real: &Path,
+    folder: &Path,
+) -> Result<&'a mut Command, Error> {
     let linker = Linker::Lld;
-    let place = install(linker, &target().join("layout"))?;
+    let place = install(linker, folder)?;
     let triple = triple.replace('-', "_").to_uppercase();
     cargo.env(format!("CARGO_TARGET_{triple}_LINKER"), place);
     Ok(cargo.env(linker.variable(), real).env(ORDER, order.file()))
@@ -263,17 +277,13 @@ mod tests {
     fn lld_is_replaced_for_the_target_alone() {
         let mut command = Command::new("cargo");
         let triple = "aarch64-unknown-linux-musl";
-        arrange_lld(
-            &mut command,
-            Order::Dist,
-            triple,
-            Path::new("/rust/rust-lld"),
-        )
-        .unwrap();
+        let real = Path::new("/rust/rust-lld");
+        let folder = tempfile::tempdir().unwrap();
+        arranged_lld(&mut command, Order::Dist, triple, real, folder.path()).unwrap();
         let variables: Vec<_> = command.get_envs().collect();
         let name = "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER";
         let place = variables.iter().find(|(it, _)| *it == name).unwrap().1;
-        assert!(place.is_some_and(|it| Path::new(it).ends_with("layout/rust-lld")));
+        assert!(place.is_some_and(|it| Path::new(it) == folder.path().join("rust-lld")));
         assert!(!variables.iter().any(|(it, _)| *it == "PATH"));
     }
 

@@ -11,7 +11,8 @@ const BYTES: usize = 5;
 const AWS_LC: &str = "aws_lc_";
 
 /// Returns the identity of a function of a linked file: its crate and its name. The
-/// instances of a generic function in one crate share it.
+/// instances of a generic function in one crate share it, unless names tell types
+/// ([`MANGLING`](super::MANGLING)).
 pub fn digest(file: &Path, name: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(krate(file));
