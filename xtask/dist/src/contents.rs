@@ -1,8 +1,9 @@
 //! The files that a package puts on a machine, the same for all kinds of packages.
 
 use std::{
+    io::Write as _,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Output, Stdio},
 };
 
 use object::Object;
@@ -68,7 +69,8 @@ pub fn program(folder: &Path, name: &str, target: &Target) -> Result<Vec<u8>, Er
     Ok(bytes)
 }
 
-/// Everything that a package installs, sorted by path, without folders.
+/// Everything that a package installs, sorted by path, without folders. Each program runs once for
+/// it, those for another machine under an emulator.
 ///
 /// # Errors
 /// A program that is missing, is for another machine, or does not run.
@@ -86,10 +88,12 @@ pub fn gather(folder: &Path, target: &Target, licences: &str) -> Result<Vec<File
         mode: 0o777,
         content: Content::Link("orlop".to_owned()),
     });
-    let orlop = Orlop {
-        path: folder.join("orlop"),
+    let [orlop, cni, csi] = PROGRAMS.map(|name| Program {
+        path: folder.join(name),
         runner: target.runner(),
-    };
+    });
+    cni.version_of_plugin()?;
+    csi.output(&["--version"])?;
     for (shell, path) in [
         ("bash", "usr/share/bash-completion/completions/orlop"),
         ("fish", "usr/share/fish/vendor_completions.d/orlop.fish"),
@@ -147,29 +151,54 @@ pub fn text(path: impl Into<String>, content: impl Into<String>) -> File {
     }
 }
 
-/// The program, run to print facts about itself.
-struct Orlop {
+/// A program, run to print facts about itself.
+struct Program {
     path: PathBuf,
     runner: Option<String>,
 }
 
-impl Orlop {
-    fn output(&self, words: &[&str]) -> Result<String, Error> {
-        let mut command = match &self.runner {
-            None => Command::new(&self.path),
-            Some(runner) => {
-                let mut command = Command::new(runner);
-                command.arg(&self.path);
-                command
-            }
+impl Program {
+    fn command(&self) -> Command {
+        let Some(runner) = &self.runner else {
+            return Command::new(&self.path);
         };
-        let output = command.args(words).output().map_err(at(&self.path))?;
-        if output.status.success() {
-            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        let mut command = Command::new(runner);
+        command.arg(&self.path);
+        command
+    }
+
+    fn output(&self, words: &[&str]) -> Result<String, Error> {
+        let output = self.command().args(words).output();
+        self.succeeded(&output.map_err(at(&self.path))?, &words.join(" "))
+    }
+
+    /// Asks a network plugin for its version: the operation `VERSION` of the CNI specification 1.1.
+    fn version_of_plugin(&self) -> Result<String, Error> {
+        let mut command = self.command();
+        command.env("CNI_COMMAND", "VERSION");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(at(&self.path))?;
+        // A plugin that does not read what it is told says why when it ends.
+        if let Some(mut input) = child.stdin.take() {
+            let _ = input.write_all(br#"{"cniVersion": "1.1.0"}"#);
         }
+        let output = child.wait_with_output().map_err(at(&self.path))?;
+        self.succeeded(&output, "with CNI_COMMAND=VERSION")
+    }
+
+    fn succeeded(&self, output: &Output, words: &str) -> Result<String, Error> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if output.status.success() {
+            return Ok(text(&output.stdout));
+        }
+        // A network plugin tells errors on standard output.
+        let told = text(&output.stderr) + &text(&output.stdout);
         Err(Error::Run {
-            command: format!("{} {}", self.path.display(), words.join(" ")),
-            output: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+            command: format!("{} {words}", self.path.display()),
+            output: told.trim().to_owned(),
         })
     }
 
@@ -258,6 +287,37 @@ pub mod tests {
         assert!(matches!(refused, Error::OtherMachine { .. }), "{refused}");
         let missing = program(folder, "no-such-program", &other).unwrap_err();
         assert!(matches!(missing, Error::NoProgram(_)), "{missing}");
+    }
+
+    #[test]
+    fn a_program_that_does_not_run_is_refused() {
+        let sh = |runner: Option<&str>| Program {
+            path: "/bin/sh".into(),
+            runner: runner.map(str::to_owned),
+        };
+        assert_eq!(sh(None).output(&["-c", "echo 1"]).unwrap(), "1\n");
+        assert_eq!(sh(Some("echo")).output(&["-c"]).unwrap(), "/bin/sh -c\n");
+        let refused = sh(None).output(&["-c", "exit 1"]).unwrap_err();
+        assert!(matches!(refused, Error::Run { .. }), "{refused}");
+        let missing = sh(Some("no-such-emulator")).output(&[]).unwrap_err();
+        assert!(matches!(missing, Error::File { .. }), "{missing}");
+    }
+
+    #[test]
+    fn a_network_plugin_is_asked_for_its_version() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plugin");
+        let plugin = |text: &str| std::fs::write(&path, text).unwrap();
+        let sh = Program {
+            path: path.clone(),
+            runner: Some("sh".to_owned()),
+        };
+        plugin("echo $CNI_COMMAND; cat");
+        let told = sh.version_of_plugin().unwrap();
+        assert_eq!(told, "VERSION\n{\"cniVersion\": \"1.1.0\"}");
+        plugin("echo no network; exit 1");
+        let refused = sh.version_of_plugin().unwrap_err().to_string();
+        assert!(refused.contains("no network"), "{refused}");
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub enum Error {
         #[source]
         source: object::Error,
     },
-    /// A program that was run for its manual pages or completions and failed.
+    /// A program that was run for its version, manual pages or completions and failed.
     #[error("`{command}` failed: {output}")]
     Run {
         /// The command.
