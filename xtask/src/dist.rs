@@ -188,12 +188,16 @@ impl Tools {
         &self,
         cargo: &'a mut std::process::Command,
     ) -> Result<&'a mut std::process::Command, Error> {
-        match self.compiler {
-            Compiler::Named(_) => layout::arrange(cargo, Order::Dist),
-            Compiler::Clang { .. } => {
-                layout::arrange_lld(cargo, Order::Dist, &self.triple, &self.lld)
-            }
+        if self.is_foreign() {
+            return layout::arrange_lld(cargo, Order::Dist, &self.triple, &self.lld);
         }
+        layout::arrange(cargo, Order::Dist)
+    }
+
+    /// Returns whether this machine's own C compiler cannot link for the target. Rust's lld can,
+    /// with the musl that Rust has for the target.
+    fn is_foreign(&self) -> bool {
+        self.triple.split('-').next() != Some(std::env::consts::ARCH)
     }
 
     /// Variables of cargo: the same sources make the same programs wherever they are.
@@ -211,18 +215,18 @@ impl Tools {
         ];
         let mut options = format!("-ffile-prefix-map={registry}=/crates");
         let mut variables = Vec::new();
+        if self.is_foreign() {
+            flags.extend(SMALLER.map(|option| format!("-Clink-arg={option}")));
+        } else {
+            flags.push("-Clink-arg=-fuse-ld=lld".to_owned());
+            flags.push(format!("-Clink-arg=-Wl,{}", SMALLER.join(",")));
+            // In a flag the path would become part of all symbols' hashes.
+            let lld = self.lld.with_file_name("gcc-ld").display().to_string();
+            variables.push(("COMPILER_PATH".to_owned(), lld));
+        }
         let compiler = match &self.compiler {
-            Compiler::Named(name) => {
-                flags.push("-Clink-arg=-fuse-ld=lld".to_owned());
-                flags.push(format!("-Clink-arg=-Wl,{}", SMALLER.join(",")));
-                // In a flag the path would become part of all symbols' hashes.
-                let lld = self.lld.with_file_name("gcc-ld").display().to_string();
-                variables.push(("COMPILER_PATH".to_owned(), lld));
-                name.as_str()
-            }
+            Compiler::Named(name) => name.as_str(),
             Compiler::Clang { headers } => {
-                // Rust's own linker links, with the musl that Rust has for the target.
-                flags.extend(SMALLER.map(|option| format!("-Clink-arg={option}")));
                 let headers = headers.display();
                 options.push_str(&format!(" -nostdlibinc -isystem {headers}"));
                 variables.push((format!("AR_{key}"), "llvm-ar".to_owned()));
@@ -241,7 +245,7 @@ impl Tools {
 /// The C compiler of a target.
 #[derive(Debug, Eq, PartialEq)]
 enum Compiler {
-    /// A compiler for the target alone, which also links.
+    /// A compiler for the target alone.
     Named(String),
     /// clang, which compiles for all targets, with musl's headers in this folder.
     Clang { headers: PathBuf },
@@ -343,6 +347,29 @@ mod tests {
         assert!(value("CFLAGS_aarch64_unknown_linux_musl").contains("-isystem /musl"));
         let flags: Vec<_> = value("CARGO_ENCODED_RUSTFLAGS").split('\u{1f}').collect();
         assert!(flags.contains(&"-Clink-arg=--icf=all"), "{flags:?}");
+    }
+
+    #[test]
+    fn rust_links_for_another_architecture_whatever_compiles_c() {
+        let other = match std::env::consts::ARCH {
+            "x86_64" => "aarch64",
+            _ => "x86_64",
+        };
+        let of = |machine: &str| Tools {
+            triple: format!("{machine}-unknown-linux-musl"),
+            compiler: Compiler::Named(format!("{machine}-linux-musl-gcc")),
+            lld: "/rust/rust-lld".into(),
+            workspace: "/home/me/orlop".into(),
+            registry: "/home/me/.cargo/registry/src".into(),
+        };
+        let is_linked_by_c = |tools: &Tools| {
+            let variables = tools.environment();
+            let has = |text: &str| variables.iter().any(|(_, value)| value.contains(text));
+            assert!(has("--icf=all"));
+            has("-fuse-ld=lld")
+        };
+        assert!(is_linked_by_c(&of(std::env::consts::ARCH)));
+        assert!(!is_linked_by_c(&of(other)));
     }
 
     #[test]

@@ -181,7 +181,8 @@ impl Program {
             .stderr(Stdio::piped())
             .spawn()
             .map_err(at(&self.path))?;
-        // A plugin that does not read what it is told says why when it ends.
+        // Writing fails if the plugin exits before it reads its input; its exit status and output
+        // tell the cause.
         if let Some(mut input) = child.stdin.take() {
             let _ = input.write_all(br#"{"cniVersion": "1.1.0"}"#);
         }
