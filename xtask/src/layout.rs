@@ -8,8 +8,9 @@
 //! its start, then the same of the server, then all else.
 //!
 //! ```text
-//! ORLOP_LAYOUT_TOLD=FUNCTIONS cargo xtask build         tells what is linked, and keeps names
-//! cargo xtask layout trace --into CALLED …              names of functions, as they are called
+//! ORLOP_LAYOUT_TOLD=FUNCTIONS cargo xtask build         tells what is linked; FUNCTIONS.program
+//!                                                       is the same program with symbols
+//! cargo xtask layout trace --into CALLED …              names of its functions, as they are called
 //! cargo xtask layout merge release --linked FUNCTIONS … writes xtask/src/layout/release.txt
 //! cargo xtask build ─► rustc ─► cc: this program ─► the real one, with an order
 //! ```

@@ -24,7 +24,8 @@ const LLD: &str = "-fuse-ld=lld";
 const STRIP: &str = "--strip-all";
 
 /// Links as rustc requests, by the linker at `real`; the program in the order of the file `order`.
-/// Writes the linked functions to the file `told`, if given.
+/// Writes the linked functions to the file `told`, if given, and the program with its symbols, for
+/// `cargo xtask layout trace`, beside it. What rustc requested is as without.
 pub fn link(
     linker: Linker,
     real: &Path,
@@ -33,14 +34,24 @@ pub fn link(
     arguments: &[OsString],
 ) -> ExitCode {
     let mut command = Command::new(real);
-    command.args(passed(linker, arguments, told));
+    command.args(arguments);
     if let Some(program) = program(linker, arguments) {
         match ordered(order, told, program, arguments) {
             Ok(file) => {
                 let mut option = OsString::from(linker.option("--symbol-ordering-file="));
                 option.push(file);
-                command.arg(option);
-                command.arg(linker.option("--no-warn-symbol-ordering"));
+                let order = [option, linker.option("--no-warn-symbol-ordering").into()];
+                command.args(&order);
+                if let Some(told) = told {
+                    let mut traced = Command::new(real);
+                    traced
+                        .args(with_symbols(linker, arguments, told))
+                        .args(&order);
+                    match traced.status() {
+                        Ok(status) if status.success() => {}
+                        failed => eprintln!("no program to trace is linked: {failed:?}"),
+                    }
+                }
             }
             // It works in any order.
             Err(error) => eprintln!("the program is linked in no order: {error}"),
@@ -51,16 +62,19 @@ pub fn link(
     ExitCode::FAILURE
 }
 
-/// Returns the options for the linker: a program that is traced keeps the names of its functions.
-fn passed<'a>(
-    linker: Linker,
-    arguments: &'a [OsString],
-    told: Option<&Path>,
-) -> impl Iterator<Item = &'a OsString> {
-    let strip = told.map(|_| linker.option(STRIP));
-    arguments
+/// Returns the arguments that link the same program with its symbols, beside the file `told`.
+fn with_symbols(linker: Linker, arguments: &[OsString], told: &Path) -> Vec<OsString> {
+    let strip = linker.option(STRIP);
+    let mut traced: Vec<_> = arguments
         .iter()
-        .filter(move |it| strip.as_ref().is_none_or(|strip| *it != strip.as_str()))
+        .filter(|it| **it != *strip)
+        .cloned()
+        .collect();
+    let output = traced.iter().position(|it| it == "-o");
+    if let Some(path) = output.and_then(|at| traced.get_mut(at + 1)) {
+        *path = told.with_added_extension("program").into_os_string();
+    }
+    traced
 }
 
 /// Returns the linked program, if it is one that is ordered.
@@ -152,15 +166,14 @@ mod tests {
     }
 
     #[test]
-    fn a_traced_program_keeps_its_names() {
+    fn a_program_to_trace_has_symbols_and_a_path_of_its_own() {
         for (linker, strip) in [
             (Linker::Compiler, "-Wl,--strip-all"),
             (Linker::Lld, "--strip-all"),
         ] {
-            let arguments = ["a.o", strip, "-pie"].map(OsString::from);
-            assert_eq!(passed(linker, &arguments, None).count(), 3);
-            let traced: Vec<_> = passed(linker, &arguments, Some(Path::new("told"))).collect();
-            assert_eq!(traced, ["a.o", "-pie"]);
+            let arguments = ["a.o", strip, "-o", "/t/orlop", "-pie"].map(OsString::from);
+            let traced = with_symbols(linker, &arguments, Path::new("/x/told.txt"));
+            assert_eq!(traced, ["a.o", "-o", "/x/told.txt.program", "-pie"]);
         }
     }
 
